@@ -1,4 +1,9 @@
-"""The connection to one agent, shared by its sessions; it can be made again."""
+"""The connection to one agent, shared by its sessions; it can be made again.
+
+`AgentLink` starts the agent of a source, or connects to it, when a session first needs it.
+`Login` logs a session in, one login at a time for all sessions of the agent. `SharedClient` is
+added for a session of `accord session`, which has other clients and one queue for all of them.
+"""
 
 from __future__ import annotations
 
@@ -8,188 +13,30 @@ import re
 import shlex
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
 from accord.client.agent_adapter import AuthMethod
 from accord.client.connect import ConnectedAgent, connect
 from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
+from accord.client.events import Decision, PermissionRequest
+from accord.client.handlers import Extension
 from accord.client.permissions import allow, deny
 from accord.errors import AccordError, AuthRequired, ConnectionClosed
 from accord.text import lenient_json
+from accord.transports.base import Frame
 from accord.transports.reconnect_settings import ConnectionChange, Reconnect
+from accord_chat.model.conversation import Timeline
 from accord_chat.model.questions import LoginQuestion, Question
 from accord_chat.model.traffic import Traffic
-from accord_chat.sources import SharedSession
+from accord_chat.sources import SharedSession, Source
 from accord_terminal.sessions.cli.others_answers import OthersAnswers
 from accord_terminal.sessions.cursor import place_of
 from accord_terminal.sessions.named import CALL, QueuedPrompt, SessionStatus
 from accord_terminal.toolkit.login import choose_method
 from accord_terminal.toolkit.safe_text import one_line
 from accord_terminal.toolkit.terminal_login import login_failure
-
-if TYPE_CHECKING:
-    from accord.client.connect import ConnectedAgent
-    from accord.client.events import Decision, PermissionRequest
-    from accord.client.handlers import Extension
-    from accord.transports.base import Frame
-    from accord_chat.model.conversation import Timeline
-    from accord_chat.sources import Source
-
-# This program as one of the clients of a session that stays open: the queue and the others.
-
-
-class SharedClient:
-    """Knows the queue and the other clients; `say` gets what the user has to know."""
-
-    def __init__(self, say: Callable[[str], None], changed: Callable[[], None]) -> None:
-        self.name = _own_name()
-        self.others: tuple[str, ...] = ()  # the names of the other clients
-        self.queue: tuple[QueuedPrompt, ...] = ()  # the running prompt, then those that wait
-        self._say = say
-        self._changed = changed
-        self._answers = OthersAnswers(lambda: self.name, self._say_answer)
-        self._agent: ConnectedAgent | None = None
-        self._begin = 0  # the entries before are history
-
-    @property
-    def extensions(self) -> Mapping[str, Extension]:
-        """What the owner of the session tells its clients."""
-        return {f"{CALL}entry": self._take_entry, f"{CALL}clients": self._take_clients}
-
-    async def begin(self, agent: ConnectedAgent) -> None:
-        """Introduce this client, before it opens the session."""
-        self._agent = agent
-        settings = {"name": self.name, "decides": True, "entries": True}
-        answer = await agent.call_extension(f"{CALL}client", settings)
-        status = msgspec.convert(answer, SessionStatus)
-        self._begin = place_of(status.cursor, status.session_id)
-        self.queue = status.queue
-        self.others = tuple(name for name in status.clients if name != self.name)
-        if answer["contextLost"]:
-            self._say("The agent could not restore the conversation: its context is new")
-        self._changed()
-
-    def is_own(self, prompt: QueuedPrompt) -> bool:
-        """Return whether this client has submitted a prompt."""
-        return prompt.by == self.name
-
-    @property
-    def running(self) -> QueuedPrompt | None:
-        """The prompt whose turn it is."""
-        return next((prompt for prompt in self.queue if prompt.state == "running"), None)
-
-    @property
-    def waiting(self) -> tuple[QueuedPrompt, int] | None:
-        """The own prompt that waits, and how many are before it."""
-        for number, prompt in enumerate(self.queue):
-            if prompt.state == "queued" and self.is_own(prompt):
-                return prompt, number
-        return None
-
-    async def withdraw(self, prompt_id: str) -> None:
-        """Remove a prompt of any client, or cancel its turn; raise `RequestError` if it is over."""
-        assert self._agent is not None, "it has begun"
-        await self._agent.call_extension(f"{CALL}withdraw", {"promptId": prompt_id})
-
-    def _take_clients(self, params: Mapping[str, Any]) -> None:
-        names = [*params["clients"]]
-        with suppress(ValueError):
-            names.remove(self.name)
-        self.others = tuple(names)
-        self._changed()
-
-    def _take_entry(self, params: Mapping[str, Any]) -> None:
-        entry = params["entry"]
-        if entry.get("seq", 0) <= self._begin:
-            return
-        prompt_id = entry.get("prompt")
-        match entry.get("kind"):
-            case "queued":
-                added = QueuedPrompt(prompt_id, "queued", entry["by"], entry["text"])
-                self.queue = (*self.queue, added)
-            case "started":
-                self.queue = tuple(
-                    msgspec.structs.replace(one, state="running")
-                    if one.prompt_id == prompt_id
-                    else one
-                    for one in self.queue
-                )
-            case "ended":
-                self.queue = tuple(one for one in self.queue if one.prompt_id != prompt_id)
-            case _:
-                self._answers(params)
-                return
-        self._changed()
-
-    def _say_answer(self, text: str) -> None:
-        self._say(f"{text[:1].upper()}{text[1:]}")
-
-
-def _own_name() -> str:
-    """Return a name that tells the terminals of a user apart."""
-    place = f"process {os.getpid()}"
-    with suppress(OSError):
-        place = os.ttyname(1).removeprefix("/dev/")
-    return f"accord chat ({place})"
-
-
-# Lets the sessions of one agent wait for one login.
-
-
-class LoginGate:
-    """One login of an agent at a time: its other sessions wait for the result."""
-
-    def __init__(self) -> None:
-        self.lock = asyncio.Lock()
-        self.ended = 0
-        self.has_succeeded = False
-
-
-# The variables that legacy logins of the type `env_var` need, from the answer to `initialize`.
-#
-# The type is no longer in the protocol (R-AUTH-24): such a method decodes as one of the agent.
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-_MARK = b"env_var"
-
-
-def login_variables(frame: bytes | bytearray | memoryview) -> dict[str, tuple[str, ...]]:
-    """Return the names of the variables by the id of the method; usually there are none."""
-    data = bytes(frame)
-    if _MARK not in data:
-        return {}
-    try:
-        message = lenient_json.loads(data)
-    except ValueError:
-        return {}
-    result = message.get("result") if lenient_json.is_object(message) else None
-    methods = result.get("authMethods") if lenient_json.is_object(result) else None
-    if not lenient_json.is_array(methods):
-        return {}
-    return dict(found for method in methods for found in _variables(method))
-
-
-def _variables(method: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
-    if not lenient_json.is_object(method) or method.get("type") != "env_var":
-        return
-    given = method.get("vars")
-    rows: list[Any] = list(given) if lenient_json.is_array(given) else []
-    rows.append({"name": method.get("varName")})
-    names = [
-        row["name"]
-        for row in rows
-        if lenient_json.is_object(row) and _is_name(row) and row.get("optional") is not True
-    ]
-    if isinstance(method.get("id"), str) and names:
-        yield method["id"], tuple(names)
-
-
-def _is_name(row: Mapping[str, Any]) -> bool:
-    name = row.get("name")
-    return isinstance(name, str) and _NAME.fullmatch(name) is not None
-
 
 INITIALIZE_S = 120.0  # the agent may have to be downloaded before it starts
 RECEIVED_S = 0.5  # after a message
@@ -395,9 +242,6 @@ class AgentLink:
             self.output = [*self.output[1 - MAX_OUTPUT_LINES :], line[:MAX_LINE_CHARACTERS]]
 
 
-# Logs in to an agent that refuses something without a login; that is then tried again.
-
-
 class Visitor(Protocol):
     """The session that needs the login."""
 
@@ -419,7 +263,7 @@ class Visitor(Protocol):
 
 
 class Login:
-    """The logins of one session."""
+    """The logins of one session: what the agent has refused without one is then tried again."""
 
     def __init__(
         self, session: Visitor, at_terminal: Callable[[AuthMethod], Awaitable[int]]
@@ -506,3 +350,150 @@ class Login:
             missing = self._missing(variables)
             return f"needs {', '.join(variables)}: {'not set' if missing else 'set'}"
         return "the agent logs in by itself"
+
+
+class LoginGate:
+    """One login of an agent at a time: its other sessions wait for the result."""
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.ended = 0
+        self.has_succeeded = False
+
+
+# Legacy logins of the type `env_var` name the variables that they need. The type is no longer in
+# the protocol (R-AUTH-24): such a method decodes as one of the agent.
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_MARK = b"env_var"
+
+
+def login_variables(frame: bytes | bytearray | memoryview) -> dict[str, tuple[str, ...]]:
+    """Return the variables of each method of an `initialize` response; usually there are none."""
+    data = bytes(frame)
+    if _MARK not in data:
+        return {}
+    try:
+        message = lenient_json.loads(data)
+    except ValueError:
+        return {}
+    result = message.get("result") if lenient_json.is_object(message) else None
+    methods = result.get("authMethods") if lenient_json.is_object(result) else None
+    if not lenient_json.is_array(methods):
+        return {}
+    return dict(found for method in methods for found in _variables(method))
+
+
+def _variables(method: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
+    if not lenient_json.is_object(method) or method.get("type") != "env_var":
+        return
+    given = method.get("vars")
+    rows: list[Any] = list(given) if lenient_json.is_array(given) else []
+    rows.append({"name": method.get("varName")})
+    names = [
+        row["name"]
+        for row in rows
+        if lenient_json.is_object(row) and _is_name(row) and row.get("optional") is not True
+    ]
+    if isinstance(method.get("id"), str) and names:
+        yield method["id"], tuple(names)
+
+
+def _is_name(row: Mapping[str, Any]) -> bool:
+    name = row.get("name")
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None
+
+
+class SharedClient:
+    """Knows the queue and the other clients; `say` gets what the user has to know."""
+
+    def __init__(self, say: Callable[[str], None], changed: Callable[[], None]) -> None:
+        self.name = _own_name()
+        self.others: tuple[str, ...] = ()  # the names of the other clients
+        self.queue: tuple[QueuedPrompt, ...] = ()  # the running prompt, then those that wait
+        self._say = say
+        self._changed = changed
+        self._answers = OthersAnswers(lambda: self.name, self._say_answer)
+        self._agent: ConnectedAgent | None = None
+        self._begin = 0  # the entries before are history
+
+    @property
+    def extensions(self) -> Mapping[str, Extension]:
+        """What the owner of the session tells its clients."""
+        return {f"{CALL}entry": self._take_entry, f"{CALL}clients": self._take_clients}
+
+    async def begin(self, agent: ConnectedAgent) -> None:
+        """Introduce this client, before it opens the session."""
+        self._agent = agent
+        settings = {"name": self.name, "decides": True, "entries": True}
+        answer = await agent.call_extension(f"{CALL}client", settings)
+        status = msgspec.convert(answer, SessionStatus)
+        self._begin = place_of(status.cursor, status.session_id)
+        self.queue = status.queue
+        self.others = tuple(name for name in status.clients if name != self.name)
+        if answer["contextLost"]:
+            self._say("The agent could not restore the conversation: its context is new")
+        self._changed()
+
+    def is_own(self, prompt: QueuedPrompt) -> bool:
+        """Return whether this client has submitted a prompt."""
+        return prompt.by == self.name
+
+    @property
+    def running(self) -> QueuedPrompt | None:
+        """The prompt whose turn it is."""
+        return next((prompt for prompt in self.queue if prompt.state == "running"), None)
+
+    @property
+    def waiting(self) -> tuple[QueuedPrompt, int] | None:
+        """The own prompt that waits, and how many are before it."""
+        for number, prompt in enumerate(self.queue):
+            if prompt.state == "queued" and self.is_own(prompt):
+                return prompt, number
+        return None
+
+    async def withdraw(self, prompt_id: str) -> None:
+        """Remove a prompt of any client, or cancel its turn; raise `RequestError` if it is over."""
+        assert self._agent is not None, "it has begun"
+        await self._agent.call_extension(f"{CALL}withdraw", {"promptId": prompt_id})
+
+    def _take_clients(self, params: Mapping[str, Any]) -> None:
+        names = [*params["clients"]]
+        with suppress(ValueError):
+            names.remove(self.name)
+        self.others = tuple(names)
+        self._changed()
+
+    def _take_entry(self, params: Mapping[str, Any]) -> None:
+        entry = params["entry"]
+        if entry.get("seq", 0) <= self._begin:
+            return
+        prompt_id = entry.get("prompt")
+        match entry.get("kind"):
+            case "queued":
+                added = QueuedPrompt(prompt_id, "queued", entry["by"], entry["text"])
+                self.queue = (*self.queue, added)
+            case "started":
+                self.queue = tuple(
+                    msgspec.structs.replace(one, state="running")
+                    if one.prompt_id == prompt_id
+                    else one
+                    for one in self.queue
+                )
+            case "ended":
+                self.queue = tuple(one for one in self.queue if one.prompt_id != prompt_id)
+            case _:
+                self._answers(params)
+                return
+        self._changed()
+
+    def _say_answer(self, text: str) -> None:
+        self._say(f"{text[:1].upper()}{text[1:]}")
+
+
+def _own_name() -> str:
+    """Return a name that tells the terminals of a user apart."""
+    place = f"process {os.getpid()}"
+    with suppress(OSError):
+        place = os.ttyname(1).removeprefix("/dev/")
+    return f"accord chat ({place})"

@@ -1,4 +1,7 @@
-"""All open sessions of a chat: opens and closes them, passes questions on, saves what is open."""
+"""All open sessions of a chat: opens and closes them, passes questions on, saves what is open.
+
+`prepare` makes the chat of a command line, for the screen and for lines.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +38,6 @@ from accord_terminal.toolkit import settings
 if TYPE_CHECKING:
     from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
     from accord.client.events import Decision, PermissionRequest
-
-__all__ = (
-    "ChatOptions",
-    "ChatStart",
-    "MakeChat",
-    "prepare",
-)
 
 MAX_STRANGERS = 20  # lines
 
@@ -325,8 +321,6 @@ class _Owner:
                 return session
         return mine[0] if mine else None
 
-
-# Finds the agents of a chat and makes its sessions, for the screen and for lines.
 
 # Makes the chat and opens its first sessions. The tasks belong to the group.
 MakeChat: TypeAlias = Callable[[Watcher, asyncio.TaskGroup], Chat]

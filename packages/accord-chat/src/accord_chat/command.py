@@ -107,6 +107,6 @@ def command(lines: bool, **given: Any) -> int:
         from accord_chat.lines.program import run_lines as run
     else:
         from accord_chat.view.app import run_chat as run
-    from accord_chat.chat import ChatOptions
+    from accord_chat.sources import ChatOptions
 
     return run(ChatOptions(**given))

@@ -1,4 +1,4 @@
-"""Runs the user's editor at the terminal of the chat, for files and for prompts."""
+"""The user's editor: its command, and running it at the terminal of the chat."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Self
 
 from accord_terminal.toolkit.safe_text import one_line
-
-# The user's editor, at a line of a file.
 
 # How programs other than those like vi take the line; the first word is the name.
 _WITH_COLON = frozenset({"hx", "helix", "subl", "sublime_text", "zed", "micro"})

@@ -1,4 +1,9 @@
-"""One session while it is open: sends the queued prompts, and keeps what the agent reports."""
+"""One session while it is open: sends the queued prompts, and keeps what the agent reports.
+
+`LiveSession.run` opens the session, runs the turns, and logs in if the agent requires it. Screens
+and lines read its properties, and are told of changes as its `Watcher`. `SessionOptions` restores
+modes and options when the agent is started again.
+"""
 
 from __future__ import annotations
 
@@ -42,115 +47,6 @@ from accord_terminal.toolkit.session_setup import (
     option_values,
     restore_session_options,
 )
-
-# The options of a session in the chat: those of its setup, and later those that the user saw.
-
-
-class SessionOptions:
-    """What the options of a session have to be when its agent is started again.
-
-    Agents load a session with their default values: one that was read-only could then write.
-    """
-
-    def __init__(self, values: Mapping[str, str | bool] | None) -> None:
-        """`values` are those of the last start of the program."""
-        self._saved = dict(values or {})
-        self._mode_id = ""  # of the option for the mode; not saved
-        self._is_opened = False
-        self.has_lost_mode = False
-        """Whether the mode before could not be set: the agent may do more than the user expects."""
-
-    def values(self, transcript: Transcript) -> dict[str, str | bool]:
-        """Return the values that the user has seen last."""
-        if transcript.mode_option is not None:
-            self._mode_id = transcript.mode_option.id
-        return self._saved | option_values(transcript.options)
-
-    async def prepare(
-        self,
-        session: ClientSession,
-        source: Source,
-        seen: Mapping[str, str | bool],
-        *,
-        is_new: bool,
-    ) -> list[tuple[str, Severity]]:
-        """Set the options of a session that has just been opened; return remarks about it.
-
-        `seen` are the values before. Those of a server or a shared session stay, because other
-        clients may have changed them.
-        """
-        setup, given = source.setup, source.setup.given
-        remarks: list[tuple[str, Severity]] = []
-        if is_new:
-            remarks += await _apply(session, setup.model, setup.mode, setup.options)
-        if not source.is_remote and not isinstance(source, SharedSession):
-            done = await restore_session_options(session, seen, self._mode_id)
-            self._saved |= done.not_set
-            self.has_lost_mode = bool(done.lost_mode)
-            remarks.extend((f"Set again: {text}", "info") for text in done.restored)
-            remarks.extend((f"Not as before: {text}", "warning") for text in done.failed)
-        if not self._is_opened and (seen or not is_new):
-            problems = await _apply(session, given.model, given.mode, given.options)
-            remarks += problems
-            if given.mode is not None:
-                self.has_lost_mode = bool(problems)
-        self._is_opened = True
-        return remarks
-
-
-async def _apply(
-    session: ClientSession, model: str | None, mode: str | None, options: tuple[str, ...]
-) -> list[tuple[str, Severity]]:
-    try:
-        await apply_session_options(session, model=model, mode=mode, options=options)
-    except click.UsageError as error:
-        return [(error.format_message(), "warning")]
-    return []
-
-
-# How a turn has ended, and what failed, as words.
-
-_STOPS = {
-    "cancelled": "Cancelled",
-    "max_tokens": "Stopped: the model's limit of tokens is reached",
-    "max_turn_requests": "Stopped: the limit of requests to the model is reached",
-    "refusal": "The agent refused to continue",
-}
-
-
-def end_words(turn: ClientTurn, seconds: float) -> str:
-    """Return why a turn has ended, unless it is done, how long it took, and its tokens."""
-    reason = turn.stop_reason or "end_turn"
-    parts = [f"{seconds:.0f} s"]
-    if turn.token_usage is not None:
-        parts.append(f"{turn.token_usage.total:,} tokens")
-    words = _STOPS.get(reason, "" if reason == "end_turn" else f"Stopped: {reason}")
-    return " · ".join([words, *parts] if words else parts)
-
-
-def error_words(error: BaseException) -> str:
-    """Return the text of an error for the user."""
-    if isinstance(error, TimeoutError) and not str(error):
-        return "The agent did not respond in time"
-    return str(error) or type(error).__name__
-
-
-# The MCP servers that an agent can use.
-
-
-def usable_servers(
-    agent: ConnectedAgent, servers: Sequence[McpServer], warn: Callable[[str], None]
-) -> list[McpServer]:
-    """Return these servers, and warn of the others: the session is opened without them."""
-    usable: list[McpServer] = []
-    for server in servers:
-        if agent.supports_mcp_server(server):
-            usable.append(server)
-        else:
-            kind = mcp_transport(server)
-            warn(f"Without the MCP server {server.name}: the agent does not support {kind}")
-    return usable
-
 
 CANCEL_S = 30.0  # for the agent to end a cancelled turn; then the turn fails
 MAX_TITLE = 60
@@ -605,3 +501,104 @@ class LiveSession:
 
     def _changed(self) -> None:
         self._watcher.session_changed(self)
+
+
+class SessionOptions:
+    """What the options of a session have to be when its agent is started again.
+
+    Agents load a session with their default values: one that was read-only could then write.
+    """
+
+    def __init__(self, values: Mapping[str, str | bool] | None) -> None:
+        """`values` are those of the last start of the program."""
+        self._saved = dict(values or {})
+        self._mode_id = ""  # of the option for the mode; not saved
+        self._is_opened = False
+        self.has_lost_mode = False
+        """Whether the mode before could not be set: the agent may do more than the user expects."""
+
+    def values(self, transcript: Transcript) -> dict[str, str | bool]:
+        """Return the values that the user has seen last."""
+        if transcript.mode_option is not None:
+            self._mode_id = transcript.mode_option.id
+        return self._saved | option_values(transcript.options)
+
+    async def prepare(
+        self,
+        session: ClientSession,
+        source: Source,
+        seen: Mapping[str, str | bool],
+        *,
+        is_new: bool,
+    ) -> list[tuple[str, Severity]]:
+        """Set the options of a session that has just been opened; return remarks about it.
+
+        `seen` are the values before. Those of a server or a shared session stay, because other
+        clients may have changed them.
+        """
+        setup, given = source.setup, source.setup.given
+        remarks: list[tuple[str, Severity]] = []
+        if is_new:
+            remarks += await _apply(session, setup.model, setup.mode, setup.options)
+        if not source.is_remote and not isinstance(source, SharedSession):
+            done = await restore_session_options(session, seen, self._mode_id)
+            self._saved |= done.not_set
+            self.has_lost_mode = bool(done.lost_mode)
+            remarks.extend((f"Set again: {text}", "info") for text in done.restored)
+            remarks.extend((f"Not as before: {text}", "warning") for text in done.failed)
+        if not self._is_opened and (seen or not is_new):
+            problems = await _apply(session, given.model, given.mode, given.options)
+            remarks += problems
+            if given.mode is not None:
+                self.has_lost_mode = bool(problems)
+        self._is_opened = True
+        return remarks
+
+
+async def _apply(
+    session: ClientSession, model: str | None, mode: str | None, options: tuple[str, ...]
+) -> list[tuple[str, Severity]]:
+    try:
+        await apply_session_options(session, model=model, mode=mode, options=options)
+    except click.UsageError as error:
+        return [(error.format_message(), "warning")]
+    return []
+
+
+_STOPS = {
+    "cancelled": "Cancelled",
+    "max_tokens": "Stopped: the model's limit of tokens is reached",
+    "max_turn_requests": "Stopped: the limit of requests to the model is reached",
+    "refusal": "The agent refused to continue",
+}
+
+
+def end_words(turn: ClientTurn, seconds: float) -> str:
+    """Return why a turn has ended, unless it is done, how long it took, and its tokens."""
+    reason = turn.stop_reason or "end_turn"
+    parts = [f"{seconds:.0f} s"]
+    if turn.token_usage is not None:
+        parts.append(f"{turn.token_usage.total:,} tokens")
+    words = _STOPS.get(reason, "" if reason == "end_turn" else f"Stopped: {reason}")
+    return " · ".join([words, *parts] if words else parts)
+
+
+def error_words(error: BaseException) -> str:
+    """Return the text of an error for the user."""
+    if isinstance(error, TimeoutError) and not str(error):
+        return "The agent did not respond in time"
+    return str(error) or type(error).__name__
+
+
+def usable_servers(
+    agent: ConnectedAgent, servers: Sequence[McpServer], warn: Callable[[str], None]
+) -> list[McpServer]:
+    """Return these servers, and warn of the others: the session is opened without them."""
+    usable: list[McpServer] = []
+    for server in servers:
+        if agent.supports_mcp_server(server):
+            usable.append(server)
+        else:
+            kind = mcp_transport(server)
+            warn(f"Without the MCP server {server.name}: the agent does not support {kind}")
+    return usable

@@ -1,4 +1,9 @@
-"""Finds the agents of a chat by name, command or URL, and lists those that have a name."""
+"""Where the agents of a chat come from: finds them by name, command or URL, and lists them.
+
+A `Source` is a process that the chat starts, a server, or a session of `accord session`, with the
+options that its sessions are opened with. `Sources` makes them from the command line and the
+settings.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 from urllib.parse import urlsplit
 
 import click
@@ -24,12 +29,7 @@ from accord_terminal.toolkit import settings
 from accord_terminal.toolkit.agent_names import DEFAULT, NamedAgent, find_agent, named_agents
 from accord_terminal.toolkit.mcp_file import McpFileError, read_mcp_file
 from accord_terminal.toolkit.remote_token import read_token
-
-if TYPE_CHECKING:
-    from accord.types.mcp import McpServer
-    from accord_terminal.toolkit.settings import AgentEntry, Settings
-
-# Where the agent of a chat comes from: a process or a server, and how it is logged in to.
+from accord_terminal.toolkit.settings import AgentEntry, Settings
 
 STOP_TIMES_S = (0.5, 1.0, 2.0)  # to exit after EOF, after SIGTERM and after SIGKILL
 
@@ -188,46 +188,6 @@ class SharedSession:
         return lambda: opened
 
 
-# Agents as a list shows them: the label that starts one, and a short name for tabs.
-
-# The word after one of these says more than they do.
-_RUNNERS = ("bun", "bunx", "deno", "env", "node", "npx", "pipx", "python", "uv", "uvx")
-
-
-class KnownAgent(Struct, frozen=True):
-    """An agent that can be started."""
-
-    label: str  # as given to --agent
-    origin: str  # settings, installed, …
-    command: str  # as a user would type it
-    is_default: bool = False
-
-
-def short_name(label: str) -> str:
-    """Return the name, the program of a command, or the host of a URL."""
-    if label.startswith("session "):  # a persistent session
-        return label
-    if "://" in label:
-        return _host(label)
-    try:
-        words = shlex.split(label)
-    except ValueError:
-        words = label.split()
-    if len(words) < 2:
-        return PurePath(label).name or label
-    program = PurePath(words[0]).name
-    if program.rstrip("0123456789.").removesuffix(".exe") in _RUNNERS:
-        program = next((word for word in words[1:] if not word.startswith("-")), program)
-    return PurePath(program).name or program
-
-
-def _host(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or url
-    except ValueError:
-        return url
-
-
 ORIGINS = ("settings", "installed", "bundled", "well known")  # in the order of a list
 PROTOCOLS: dict[str, ProtocolVersion] = {"1": 1, "2": 2}
 
@@ -346,3 +306,41 @@ def _shown(agent: NamedAgent) -> str:
 def _server(address: str) -> str:
     parts = urlsplit(address)
     return f"{parts.scheme}://{parts.netloc}"
+
+
+# The word after one of these says more than they do.
+_RUNNERS = ("bun", "bunx", "deno", "env", "node", "npx", "pipx", "python", "uv", "uvx")
+
+
+class KnownAgent(Struct, frozen=True):
+    """An agent that can be started."""
+
+    label: str  # as given to --agent
+    origin: str  # settings, installed, …
+    command: str  # as a user would type it
+    is_default: bool = False
+
+
+def short_name(label: str) -> str:
+    """Return the name, the program of a command, or the host of a URL."""
+    if label.startswith("session "):  # a persistent session
+        return label
+    if "://" in label:
+        return _host(label)
+    try:
+        words = shlex.split(label)
+    except ValueError:
+        words = label.split()
+    if len(words) < 2:
+        return PurePath(label).name or label
+    program = PurePath(words[0]).name
+    if program.rstrip("0123456789.").removesuffix(".exe") in _RUNNERS:
+        program = next((word for word in words[1:] if not word.startswith("-")), program)
+    return PurePath(program).name or program
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or url
+    except ValueError:
+        return url

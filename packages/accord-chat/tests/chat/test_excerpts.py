@@ -11,7 +11,7 @@ from textual.strip import Strip
 from accord import Agent, Turn
 from accord.client.events import ToolCall
 from accord.types.tool_calls import Diff
-from accord_chat.lines.output import whole_call
+from accord_chat.lines.words import whole_call
 from accord_chat.model.conversation import Entry
 from accord_chat.view import entry_lines
 from accord_chat.view.entry_lines import EntryLines

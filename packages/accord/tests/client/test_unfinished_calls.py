@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from accord import ClientSession, ConnectionLost, StateChanged, ToolCall, Transcript
-from accord_chat.lines.output import status_word
+from accord_chat.lines.words import status_word
 from accord_terminal.toolkit.conversation_markdown import tool_call_parts
 from accord_terminal.toolkit.tool_rows import title_rows
 from client.wire_agents import BOTH, agent_by_hand, update

@@ -1,4 +1,4 @@
-"""Runs the commands of the chat in lines by their names."""
+"""The commands of the chat in lines: the table for `:help` and the docs, and what they do."""
 
 from __future__ import annotations
 
@@ -16,18 +16,16 @@ from accord.client.session import SessionView, SubagentSession
 from accord.errors import AccordError
 from accord.types.session import SelectOption, SessionOption
 from accord_chat.chat import Chat
-from accord_chat.lines import output as words
-from accord_chat.lines.output import Printer
+from accord_chat.lines import words
 from accord_chat.lines.questions import ReadLine, review
 from accord_chat.lines.reader import entry_texts
+from accord_chat.lines.words import Printer
 from accord_chat.live_session import LiveSession
 from accord_chat.model.changes import location_of
 from accord_chat.model.conversation import FORMATS, Entry, Format, Timeline, exported, write_export
 from accord_chat.model.prompts import best_matches, mention_text
 from accord_terminal.toolkit.safe_text import one_line, printable
 from accord_terminal.toolkit.session_setup import option_of
-
-# What all commands of the chat in lines use.
 
 
 class Host(Protocol):
@@ -56,40 +54,6 @@ class Host(Protocol):
     async def write_prompt(self, text: str) -> str | None:
         """Let the user edit a prompt in an editor; None if that is not possible."""
         ...
-
-
-class CommandGroup:
-    """Commands about one thing; each is a method with its name in the table."""
-
-    def __init__(self, chat: Chat, host: Host, printer: Printer, read: ReadLine) -> None:
-        self.chat = chat
-        self.host = host
-        self.printer = printer
-        self.read = read
-
-    @property
-    def session(self) -> LiveSession:
-        """The current session."""
-        return self.chat.current
-
-    def say(self, text: str) -> None:
-        """Print a line."""
-        self.printer.say(text)
-
-    def list_rows(self, title: str, rows: Iterable[str]) -> None:
-        """Print a title, and rows below it."""
-        self.say(title)
-        self.printer.below(rows)
-
-    def chosen(self, argument: str, count: int) -> int | None:
-        """Return the position for a number, from 0; None and a message for other text."""
-        if argument.isascii() and argument.isdigit() and 1 <= int(argument) <= count:
-            return int(argument) - 1
-        self.say(f"Error: type a number from 1 to {count}." if count else "Error: there is none.")
-        return None
-
-
-# Every command of the chat in lines: for `:help`, the documentation and the calls.
 
 
 class LineCommand(Struct, frozen=True):
@@ -151,13 +115,60 @@ def find_command(word: str) -> LineCommand | list[LineCommand]:
     return found[0] if len(found) == 1 else found
 
 
-# Commands about the prompt, the queue and the settings of the session.
+MAX_FOUND = 20  # files
+HISTORY = 10
+TRAFFIC = 20
+MAX_MESSAGE = 2000  # characters
+MAX_LEVELS = 8  # of subagents
+LIST_S = 30.0  # for the agent to list its sessions
+STATES = {
+    "starting": "the agent is starting",
+    "logging_in": "the agent needs a login",
+    "idle": "the agent is waiting for you",
+    "running": "the agent is working",
+    "cancelling": "the turn is being cancelled",
+    "failed": "it is not open",
+}
 
-MAX_FOUND = 20
 
+class Commands:
+    """All commands; each is a method with its name in the table."""
 
-class PromptCommands(CommandGroup):
-    """What is typed, and how the agent takes it."""
+    def __init__(self, chat: Chat, host: Host, printer: Printer, read: ReadLine) -> None:
+        self.chat = chat
+        self.host = host
+        self.printer = printer
+        self.read = read
+        self._listed: list[SessionInfo] = []  # by `:resume`
+
+    async def run(self, name: str, argument: str) -> None:
+        """Run a command of the table."""
+        result = getattr(self, name)(argument)
+        if result is not None:
+            await result
+
+    @property
+    def session(self) -> LiveSession:
+        """The current session."""
+        return self.chat.current
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        self.printer.say(text)
+
+    def list_rows(self, title: str, rows: Iterable[str]) -> None:
+        """Print a title, and rows below it."""
+        self.say(title)
+        self.printer.below(rows)
+
+    def chosen(self, argument: str, count: int) -> int | None:
+        """Return the position for a number, from 0; None and a message for other text."""
+        if argument.isascii() and argument.isdigit() and 1 <= int(argument) <= count:
+            return int(argument) - 1
+        self.say(f"Error: type a number from 1 to {count}." if count else "Error: there is none.")
+        return None
+
+    # The prompt and the queue.
 
     def help(self, _: str) -> None:
         """List the commands."""
@@ -308,36 +319,7 @@ class PromptCommands(CommandGroup):
         else:
             await self.session.set_option(option.id, value)
 
-
-def draft_rows(session: LiveSession) -> list[str]:
-    """Return the draft of a session, line by line, and what is attached to it."""
-    rows = session.draft.split("\n") if session.draft else []
-    return [*rows, *(f"Attached: {one_line(one.name, 100)}" for one in session.attachments)]
-
-
-def _values(option: SessionOption) -> list[str]:
-    if not isinstance(option, SelectOption):
-        return ["on, chosen" if option.value else "on", "off" if option.value else "off, chosen"]
-    rows: list[str] = []
-    for choice in option.choices:
-        chosen = ", chosen" if choice.value == option.value else ""
-        name, value = one_line(choice.name, 80), one_line(choice.value, 80)
-        known_as = f" ({value})" if value.casefold() != name.casefold() else ""
-        more = f": {one_line(choice.description, 200)}" if choice.description else ""
-        rows.append(f"{name}{known_as}{chosen}{more}")
-    return rows
-
-
-# Commands about what the agent has done.
-
-HISTORY = 10
-TRAFFIC = 20
-MAX_MESSAGE = 2000  # characters
-MAX_LEVELS = 8  # of subagents
-
-
-class RecordCommands(CommandGroup):
-    """The changes, the plan, the tool calls, the conversation and the messages."""
+    # What the agent has done.
 
     async def review(self, _: str) -> None:
         """Review the changes."""
@@ -471,41 +453,7 @@ class RecordCommands(CommandGroup):
         if output and count:
             self.list_rows("The agent wrote to stderr:", output[-count:])
 
-
-def _is_call(entry: Entry) -> bool:
-    return isinstance(entry.content, ToolCall)
-
-
-def _subagents(parent: SessionView, level: int) -> list[tuple[int, str, SubagentSession]]:
-    found: list[tuple[int, str, SubagentSession]] = []
-    for child_id, child in parent.transcript.subagents.items():
-        view = parent.subagent(child_id)
-        state = "" if child.state is None else f", {one_line(str(child.state.state), 40)}"
-        found.append((level, one_line(child.title or child_id, 100) + state, view))
-        if level < MAX_LEVELS:
-            found += _subagents(view, level + 1)
-    return found
-
-
-# Commands about sessions, agents and remembered permissions.
-
-LIST_S = 30.0  # for the agent to list its sessions
-STATES = {
-    "starting": "the agent is starting",
-    "logging_in": "the agent needs a login",
-    "idle": "the agent is waiting for you",
-    "running": "the agent is working",
-    "cancelling": "the turn is being cancelled",
-    "failed": "it is not open",
-}
-
-
-class SessionCommands(CommandGroup):
-    """The open sessions, the earlier ones, and what is remembered."""
-
-    def __init__(self, chat: Chat, host: Host, printer: Printer, read: ReadLine) -> None:
-        super().__init__(chat, host, printer, read)
-        self._listed: list[SessionInfo] = []
+    # Sessions, agents and remembered permissions.
 
     def status(self, _: str) -> None:
         """Say how things are."""
@@ -654,29 +602,43 @@ class SessionCommands(CommandGroup):
         self.host.quit()
 
 
+def draft_rows(session: LiveSession) -> list[str]:
+    """Return the draft of a session, line by line, and what is attached to it."""
+    rows = session.draft.split("\n") if session.draft else []
+    return [*rows, *(f"Attached: {one_line(one.name, 100)}" for one in session.attachments)]
+
+
+def _values(option: SessionOption) -> list[str]:
+    if not isinstance(option, SelectOption):
+        return ["on, chosen" if option.value else "on", "off" if option.value else "off, chosen"]
+    rows: list[str] = []
+    for choice in option.choices:
+        chosen = ", chosen" if choice.value == option.value else ""
+        name, value = one_line(choice.name, 80), one_line(choice.value, 80)
+        known_as = f" ({value})" if value.casefold() != name.casefold() else ""
+        more = f": {one_line(choice.description, 200)}" if choice.description else ""
+        rows.append(f"{name}{known_as}{chosen}{more}")
+    return rows
+
+
+def _is_call(entry: Entry) -> bool:
+    return isinstance(entry.content, ToolCall)
+
+
+def _subagents(parent: SessionView, level: int) -> list[tuple[int, str, SubagentSession]]:
+    found: list[tuple[int, str, SubagentSession]] = []
+    for child_id, child in parent.transcript.subagents.items():
+        view = parent.subagent(child_id)
+        state = "" if child.state is None else f", {one_line(str(child.state.state), 40)}"
+        found.append((level, one_line(child.title or child_id, 100) + state, view))
+        if level < MAX_LEVELS:
+            found += _subagents(view, level + 1)
+    return found
+
+
 def _session_row(session: LiveSession) -> str:
     notes = ["asks a question"] * bool(session.questions)
     notes += ["has finished"] * (session.needs_attention and not session.questions)
     title = session.title or "new session"
     parts = [f"{one_line(session.agent_name, 60)}, {title}", STATES[session.state], *notes]
     return ", ".join(parts)
-
-
-GROUPS = (PromptCommands, RecordCommands, SessionCommands)
-
-
-class Commands:
-    """All commands of the table."""
-
-    def __init__(self, chat: Chat, host: Host, printer: Printer, read: ReadLine) -> None:
-        self._groups = [group(chat, host, printer, read) for group in GROUPS]
-
-    async def run(self, name: str, argument: str) -> None:
-        """Run a command of the table."""
-        for group in self._groups:
-            method = getattr(group, name, None)
-            if method is not None:
-                result = method(argument)
-                if result is not None:
-                    await result
-                return

@@ -1,6 +1,8 @@
 """Reads lines from the standard input while the event loop runs.
 
-In a terminal, Up and Down recall earlier lines; a simple terminal edits the line itself.
+`Keyboard` passes whole lines on. In a terminal, `LineEditor` edits the line that is typed, as a
+simple terminal itself does, and recalls earlier ones with Up and Down. The cursor stays at the end
+of the line, and nothing else of the screen is drawn again.
 """
 
 from __future__ import annotations
@@ -22,10 +24,6 @@ from contextlib import suppress
 from rich.cells import cell_len
 
 from accord.text.excerpt import visible
-
-# Edits the line that is typed, as the terminal itself does, and recalls earlier ones.
-#
-# The cursor stays at the end of the line, and nothing else of the screen is drawn again.
 
 if sys.platform != "win32":
     import termios

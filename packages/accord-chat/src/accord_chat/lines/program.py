@@ -19,9 +19,9 @@ from accord_chat.chat import Chat, ChatOptions, MakeChat, prepare
 from accord_chat.editor import NoEditor, PromptFile, open_in_editor
 from accord_chat.lines.commands import Commands, LineCommand, draft_rows, find_command
 from accord_chat.lines.keyboard import Keyboard, LineEditor
-from accord_chat.lines.output import Printer
 from accord_chat.lines.questions import answer, ask_form, show_permission
 from accord_chat.lines.reader import SessionReader
+from accord_chat.lines.words import Printer
 from accord_chat.live_session import LiveSession
 from accord_chat.model.questions import PermissionQuestion, Question
 from accord_chat.pace import Pace
@@ -492,9 +492,6 @@ def _interrupts(call: Callable[[], None]) -> Generator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-# Runs `accord chat --lines`.
 
 
 def run_lines(options: ChatOptions) -> int:

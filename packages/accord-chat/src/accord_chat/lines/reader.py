@@ -1,4 +1,7 @@
-"""Prints what is new in one session: each entry with a word in front, sentence by sentence."""
+"""Prints what is new in one session: each entry with a word in front, sentence by sentence.
+
+`Sentences` cuts streamed text, so that a listener does not hear half a word.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,11 @@ from accord.client.events import Compaction, SessionMessage, ToolCall
 from accord.client.message import Message
 from accord.text.excerpt import visible
 from accord.types.content import ResourceLink, text_of
-from accord_chat.lines import output as words
-from accord_chat.lines.output import Printer
+from accord_chat.lines import words
+from accord_chat.lines.words import Printer
 from accord_chat.live_session import LiveSession
 from accord_chat.model.conversation import Entry, Remark
 from accord_terminal.toolkit.safe_text import one_line
-
-# Cuts streamed text into sentences and lines, so that a listener does not hear half a word.
 
 MAX_WAITING = 1000  # characters; a longer piece is cut at a space
 # At least two letters before the dot: neither "e.g." nor the number of a list ends a sentence.
@@ -27,7 +28,7 @@ _FENCE = re.compile(r"\s{0,3}(`{3,}|~{3,})\s*([^`]*)$")
 
 
 class Sentences:
-    """The text of one message as it grows."""
+    """Cuts the text of one message into sentences and lines while it grows."""
 
     def __init__(self) -> None:
         self._rest = ""

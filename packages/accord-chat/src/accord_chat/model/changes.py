@@ -1,4 +1,9 @@
-"""Where the agent works: the place that a tool call names, and the file there with the change."""
+"""The changes that tool calls make in files: their hunks, the review of them, and where they are.
+
+A diff has `Hunk`s, and one of them can be undone in the file as it is now. `Review` keeps which of
+them the user has accepted or rejected. `place_of` and `read_place` follow the agent to the file
+that it works on.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +18,6 @@ from accord.errors import AccordError
 from accord.local.files import Roots
 from accord.types.diff_lines import DiffLine, diff_lines
 from accord.types.tool_calls import Diff
-
-# The hunks of a diff, and undoing one of them in the file as it is now.
 
 
 class Conflict(Exception):
@@ -190,7 +193,7 @@ def found_at(lines: Sequence[str], wanted: Sequence[str], expected: int) -> int 
     return found[0] if found else None
 
 
-# Which hunks of a session were accepted or rejected; a rejected one is undone once it is made.
+# The review.
 
 # `waiting`: rejected, and the tool call that makes the change is open.
 Verdict: TypeAlias = Literal["open", "accepted", "rejected", "waiting", "conflict"]
@@ -290,6 +293,8 @@ class Review:
             return "conflict", why or str(error)
         return "rejected", ""
 
+
+# Where the agent works.
 
 MAX_BYTES = 2_000_000  # of a file that is shown
 MAX_LINES = 400  # around the place

@@ -1,4 +1,9 @@
-"""A conversation as Markdown, as a page, or as JSON."""
+"""A conversation as the chat shows it: its entries in order, their images, and its export.
+
+An entry refers to an item of the transcript, or is a remark of this program. Events only mark what
+has changed; `Timeline.sync` then looks at the transcript, once for all events since the last frame.
+`exported` writes a conversation as Markdown, as a page, or as JSON.
+"""
 
 from __future__ import annotations
 
@@ -42,11 +47,6 @@ from accord_terminal.ask.views.json_lines import event_line
 from accord_terminal.toolkit.conversation_markdown import agent_text, plain, quoted, tool_call_parts
 from accord_terminal.toolkit.image_types import EXTENSIONS, HEAD_BYTES, image_type
 from accord_terminal.toolkit.safe_text import one_line, printable
-
-# The entries of a conversation in the order in which they are shown, and which have changed.
-#
-# An entry refers to an item of the transcript, or is a remark of this program. Events only mark what
-# has changed; `sync` then looks at the transcript, once for all events since the last frame.
 
 Severity: TypeAlias = Literal["info", "warning", "error", "quiet"]
 
@@ -241,7 +241,7 @@ class Timeline:
         self.changed.add(at)
 
 
-# The images of a conversation.
+# Images.
 
 
 class Picture(Struct, frozen=True):
@@ -328,6 +328,8 @@ def save_picture(folder: Path, picture: Picture, now: datetime) -> Path:
         return path
     raise FileExistsError(17, "There are too many images of this second")
 
+
+# The export.
 
 Format: TypeAlias = Literal["md", "html", "json"]
 FORMATS: dict[Format, str] = {"md": "Markdown", "html": "A web page", "json": "JSON, the events"}

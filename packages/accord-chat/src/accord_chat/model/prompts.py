@@ -1,4 +1,9 @@
-"""Fuzzy search: the letters of the query in order, best matches first."""
+"""What the user sends: queued prompts, the files that they mention, and their images.
+
+`prompt_contents` makes the content of a prompt from its text, its mentions (`@path`, or
+`@"path with spaces"`) and its attachments. Images are read when the user attaches them: from
+dropped files (`dropped_images`), or from the clipboard (`clipboard_image`).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +29,171 @@ from accord_chat.model.turn_changes import FolderFiles
 from accord_terminal.toolkit.attachments import attached_content
 from accord_terminal.toolkit.image_types import EXTENSIONS, HEAD_BYTES, MAX_IMAGE_BYTES, image_type
 
-# Images that are sent with a prompt, read when the user attaches them.
+
+class QueuedPrompt(Struct, frozen=True):
+    """A prompt as the user typed it; mentions of files are resolved when it is sent."""
+
+    number: int
+    text: str
+    images: tuple[Attachment, ...] = ()
+
+
+class PromptQueue:
+    """Prompts in the order in which they are sent; each can be taken out until then."""
+
+    def __init__(self) -> None:
+        self._prompts: deque[QueuedPrompt] = deque()
+        self._last_number = 0
+        self._is_held = False
+
+    def __len__(self) -> int:
+        return len(self._prompts)
+
+    def __iter__(self) -> Iterator[QueuedPrompt]:
+        return iter(tuple(self._prompts))
+
+    def add(self, text: str, images: Iterable[Attachment] = ()) -> QueuedPrompt:
+        """Add a prompt at the end."""
+        self._last_number += 1
+        prompt = QueuedPrompt(self._last_number, text, tuple(images))
+        self._prompts.append(prompt)
+        self._is_held = False
+        return prompt
+
+    def put_back(self, prompt: QueuedPrompt) -> None:
+        """Put a prompt that was not sent at the beginning again."""
+        self._prompts.appendleft(prompt)
+
+    def hold(self) -> None:
+        """Let the prompts wait until the user adds another one."""
+        self._is_held = True
+
+    def take_next(self) -> QueuedPrompt | None:
+        """Remove and return the first prompt; None if there is none, or they are held."""
+        return self._prompts.popleft() if self._prompts and not self._is_held else None
+
+    def withdraw(self, number: int) -> QueuedPrompt | None:
+        """Remove and return one prompt; None if it was already sent."""
+        for prompt in self._prompts:
+            if prompt.number == number:
+                self._prompts.remove(prompt)
+                return prompt
+        return None
+
+    def withdraw_last(self) -> QueuedPrompt | None:
+        """Remove and return the prompt that was added last."""
+        return self._prompts.pop() if self._prompts else None
+
+
+def prompt_contents(
+    agent: ConnectedAgent, prompt: QueuedPrompt, files: FolderFiles, warn: Callable[[str], None]
+) -> list[ContentBlock]:
+    """Return the contents of a prompt; `warn` gets what cannot be sent as it is."""
+    found = [files.find(path) for path in mentions(prompt.text)]
+    paths = list(dict.fromkeys(path for path in found if path is not None))
+    mentioned = list(attached_content(agent, paths))
+    takes_images = agent.supports_content("image")
+    images, remarks = image_content(prompt.images, takes_images=takes_images)
+    why = "it is too large" if takes_images else "the agent takes no images"
+    remarks += [
+        f"{content.name} was sent as a link: {why}"
+        for content in mentioned
+        if isinstance(content, ResourceLink) and content.mime_type in EXTENSIONS
+    ]
+    for remark in remarks:
+        warn(remark)
+    text: list[ContentBlock] = [prompt.text] if prompt.text or not images else []
+    return [*text, *mentioned, *images]
+
+
+# Mentions, and the search for what can be mentioned or chosen.
+
+_MENTION = re.compile(r'(?<![\w@])@(?:"([^"\n]+)"|([^\s"@]+))')
+_OPEN = re.compile(r'(?<![\w@])@("[^"\n]*|[^\s"@]*)$')
+
+
+class Mention(Struct, frozen=True):
+    """The unfinished mention before the cursor."""
+
+    start: int  # the column of the @
+    query: str
+
+
+def mentions(text: str) -> Iterator[str]:
+    """Yield the mentioned paths, each once, without punctuation that ends a sentence."""
+    seen: set[str] = set()
+    for quoted, plain in _MENTION.findall(text):
+        for path in (quoted,) if quoted else (plain, plain.rstrip(".,;:!?)")):
+            if path and path not in seen:
+                seen.add(path)
+                yield path
+
+
+def mention_before(line: str) -> Mention | None:
+    """Return the unfinished mention at the end of a line."""
+    found = _OPEN.search(line)
+    if found is None:
+        return None
+    return Mention(found.start(), found[1].removeprefix('"'))
+
+
+def mention_text(path: str) -> str:
+    """Return how a path is mentioned."""
+    return f'@"{path}"' if re.search(r'[\s"@]', path) else f"@{path}"
+
+
+MAX_SCORED = 2000  # candidates; a longer list is cut before it is sorted
+_BOUNDARIES = frozenset("/_-. ")
+
+
+def best_matches(query: str, candidates: Iterable[str], limit: int) -> list[str]:
+    """Return the candidates that match, the best first; all of them for an empty query."""
+    if not query:
+        found: list[str] = []
+        for candidate in candidates:
+            found.append(candidate)
+            if len(found) == limit:
+                break
+        return found
+    pattern = re.compile(".*?".join(map(re.escape, query)), re.IGNORECASE)
+    matching: list[str] = []
+    for candidate in candidates:
+        if pattern.search(candidate):
+            matching.append(candidate)
+            if len(matching) == MAX_SCORED:
+                break
+    return sorted(matching, key=lambda one: (-score(query, one), len(one), one))[:limit]
+
+
+def score(query: str, candidate: str) -> int:
+    """Return how well a candidate matches: adjacent letters, starts of words and its name count."""
+    query, lower = query.lower(), candidate.lower()
+    if not query:
+        return 0
+    name = lower.rpartition("/")[2]
+    total = 0
+    if name == query:
+        total += 200
+    elif name.startswith(query):
+        total += 100
+    elif query in name:
+        total += 60
+    elif query in lower:
+        total += 30
+    at = -1
+    for letter in query:
+        found = lower.find(letter, at + 1)
+        if found < 0:
+            return -1
+        if found == at + 1:
+            total += 3
+        if found == 0 or lower[found - 1] in _BOUNDARIES:
+            total += 5
+        at = found
+    return total
+
+
+# Images.
 
 MAX_ATTACHED = 10  # images of one prompt
 MAX_PASTED = 4096  # characters of a text that can be paths
@@ -145,125 +314,7 @@ def _read(path: Path) -> bytes:
         return file.read(MAX_IMAGE_BYTES + 1)
 
 
-# The prompts that wait while the agent works, in order.
-
-
-class QueuedPrompt(Struct, frozen=True):
-    """A prompt as the user typed it; mentions of files are resolved when it is sent."""
-
-    number: int
-    text: str
-    images: tuple[Attachment, ...] = ()
-
-
-class PromptQueue:
-    """Prompts in the order in which they are sent; each can be taken out until then."""
-
-    def __init__(self) -> None:
-        self._prompts: deque[QueuedPrompt] = deque()
-        self._last_number = 0
-        self._is_held = False
-
-    def __len__(self) -> int:
-        return len(self._prompts)
-
-    def __iter__(self) -> Iterator[QueuedPrompt]:
-        return iter(tuple(self._prompts))
-
-    def add(self, text: str, images: Iterable[Attachment] = ()) -> QueuedPrompt:
-        """Add a prompt at the end."""
-        self._last_number += 1
-        prompt = QueuedPrompt(self._last_number, text, tuple(images))
-        self._prompts.append(prompt)
-        self._is_held = False
-        return prompt
-
-    def put_back(self, prompt: QueuedPrompt) -> None:
-        """Put a prompt that was not sent at the beginning again."""
-        self._prompts.appendleft(prompt)
-
-    def hold(self) -> None:
-        """Let the prompts wait until the user adds another one."""
-        self._is_held = True
-
-    def take_next(self) -> QueuedPrompt | None:
-        """Remove and return the first prompt; None if there is none, or they are held."""
-        return self._prompts.popleft() if self._prompts and not self._is_held else None
-
-    def withdraw(self, number: int) -> QueuedPrompt | None:
-        """Remove and return one prompt; None if it was already sent."""
-        for prompt in self._prompts:
-            if prompt.number == number:
-                self._prompts.remove(prompt)
-                return prompt
-        return None
-
-    def withdraw_last(self) -> QueuedPrompt | None:
-        """Remove and return the prompt that was added last."""
-        return self._prompts.pop() if self._prompts else None
-
-
-# Mentions of files in a prompt: `@path`, or `@"path with spaces"`.
-
-_MENTION = re.compile(r'(?<![\w@])@(?:"([^"\n]+)"|([^\s"@]+))')
-_OPEN = re.compile(r'(?<![\w@])@("[^"\n]*|[^\s"@]*)$')
-
-
-class Mention(Struct, frozen=True):
-    """The unfinished mention before the cursor."""
-
-    start: int  # the column of the @
-    query: str
-
-
-def mentions(text: str) -> Iterator[str]:
-    """Yield the mentioned paths, each once, without punctuation that ends a sentence."""
-    seen: set[str] = set()
-    for quoted, plain in _MENTION.findall(text):
-        for path in (quoted,) if quoted else (plain, plain.rstrip(".,;:!?)")):
-            if path and path not in seen:
-                seen.add(path)
-                yield path
-
-
-def mention_before(line: str) -> Mention | None:
-    """Return the unfinished mention at the end of a line."""
-    found = _OPEN.search(line)
-    if found is None:
-        return None
-    return Mention(found.start(), found[1].removeprefix('"'))
-
-
-def mention_text(path: str) -> str:
-    """Return how a path is mentioned."""
-    return f'@"{path}"' if re.search(r'[\s"@]', path) else f"@{path}"
-
-
-# What is sent for a prompt: its text, the files that it mentions, and its images.
-
-
-def prompt_contents(
-    agent: ConnectedAgent, prompt: QueuedPrompt, files: FolderFiles, warn: Callable[[str], None]
-) -> list[ContentBlock]:
-    """Return the contents of a prompt; `warn` gets what cannot be sent as it is."""
-    found = [files.find(path) for path in mentions(prompt.text)]
-    paths = list(dict.fromkeys(path for path in found if path is not None))
-    mentioned = list(attached_content(agent, paths))
-    takes_images = agent.supports_content("image")
-    images, remarks = image_content(prompt.images, takes_images=takes_images)
-    why = "it is too large" if takes_images else "the agent takes no images"
-    remarks += [
-        f"{content.name} was sent as a link: {why}"
-        for content in mentioned
-        if isinstance(content, ResourceLink) and content.mime_type in EXTENSIONS
-    ]
-    for remark in remarks:
-        warn(remark)
-    text: list[ContentBlock] = [prompt.text] if prompt.text or not images else []
-    return [*text, *mentioned, *images]
-
-
-# The image on the clipboard, by the program of the desktop that reads it.
+# The clipboard is read by a program of the desktop.
 
 READ_S = 5.0  # for one program
 MAX_OUTPUT = 3 * MAX_IMAGE_BYTES  # as base64 or hexadecimal digits
@@ -384,54 +435,3 @@ def _from_base64(output: bytes) -> bytes:
         return base64.b64decode(b"".join(output.split()), validate=True)
     except binascii.Error:
         return b""
-
-
-MAX_SCORED = 2000  # candidates; a longer list is cut before it is sorted
-_BOUNDARIES = frozenset("/_-. ")
-
-
-def best_matches(query: str, candidates: Iterable[str], limit: int) -> list[str]:
-    """Return the candidates that match, the best first; all of them for an empty query."""
-    if not query:
-        found: list[str] = []
-        for candidate in candidates:
-            found.append(candidate)
-            if len(found) == limit:
-                break
-        return found
-    pattern = re.compile(".*?".join(map(re.escape, query)), re.IGNORECASE)
-    matching: list[str] = []
-    for candidate in candidates:
-        if pattern.search(candidate):
-            matching.append(candidate)
-            if len(matching) == MAX_SCORED:
-                break
-    return sorted(matching, key=lambda one: (-score(query, one), len(one), one))[:limit]
-
-
-def score(query: str, candidate: str) -> int:
-    """Return how well a candidate matches: adjacent letters, starts of words and its name count."""
-    query, lower = query.lower(), candidate.lower()
-    if not query:
-        return 0
-    name = lower.rpartition("/")[2]
-    total = 0
-    if name == query:
-        total += 200
-    elif name.startswith(query):
-        total += 100
-    elif query in name:
-        total += 60
-    elif query in lower:
-        total += 30
-    at = -1
-    for letter in query:
-        found = lower.find(letter, at + 1)
-        if found < 0:
-            return -1
-        if found == at + 1:
-            total += 3
-        if found == 0 or lower[found - 1] in _BOUNDARIES:
-            total += 5
-        at = found
-    return total

@@ -1,4 +1,9 @@
-"""Permissions that the user wants to be remembered, by agent, tool and path."""
+"""What survives the program: the open sessions of a folder with their drafts, and permissions.
+
+`SavedChats` keeps the sessions, drafts and queued prompts of a folder, `PermissionMemory` what
+the user wants to be remembered, by agent, tool and path. A file is replaced as a whole, and put
+aside if it cannot be read.
+"""
 
 from __future__ import annotations
 
@@ -20,42 +25,6 @@ from accord.client.events import PermissionRequest
 from accord.client.permissions import allows, command_of, denies
 from accord.text.excerpt import visible
 from accord.types.tool_calls import Diff
-
-# Files of the chat's own state: replaced as a whole, and kept if they cannot be read.
-
-
-def put_aside(path: Path) -> Path:
-    """Give a file another name in its folder; return the new path. Raises `OSError`."""
-    for number in itertools.count(1):
-        aside = path.with_name(f"{path.name}.unreadable-{number}")
-        if not os.path.lexists(aside):
-            path.rename(aside)
-            return aside
-    raise AssertionError
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Replace a file that only the user can read. Raises `OSError`; then the old one stays."""
-    descriptor, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        Path(made).replace(path)
-    except BaseException:
-        Path(made).unlink(missing_ok=True)
-        raise
-
-
-def why_unreadable(error: OSError | msgspec.MsgspecError | UnicodeDecodeError) -> str:
-    """Return the reason for the user, without the path."""
-    if isinstance(error, OSError):
-        return error.strerror or str(error)
-    if isinstance(error, UnicodeDecodeError):
-        return "it is not text"
-    return str(error)
-
-
-# What survives the program: the open sessions of a folder, unsent drafts and queued prompts.
 
 _VERSION = 1
 
@@ -269,3 +238,34 @@ def _unescaped(pattern: str) -> str:
     for special in "*?[":
         pattern = pattern.replace(f"[{special}]", special)
     return pattern
+
+
+def put_aside(path: Path) -> Path:
+    """Give a file another name in its folder; return the new path. Raises `OSError`."""
+    for number in itertools.count(1):
+        aside = path.with_name(f"{path.name}.unreadable-{number}")
+        if not os.path.lexists(aside):
+            path.rename(aside)
+            return aside
+    raise AssertionError
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace a file that only the user can read. Raises `OSError`; then the old one stays."""
+    descriptor, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        Path(made).replace(path)
+    except BaseException:
+        Path(made).unlink(missing_ok=True)
+        raise
+
+
+def why_unreadable(error: OSError | msgspec.MsgspecError | UnicodeDecodeError) -> str:
+    """Return the reason for the user, without the path."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not text"
+    return str(error)

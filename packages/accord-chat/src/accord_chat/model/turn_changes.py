@@ -1,7 +1,9 @@
-"""Shows the changes of files during a turn of which the agent shows no diff.
+"""The changes of files during a turn of which the agent shows no diff.
 
-An agent has reported a change if a call names the file, also if its content was replaced later:
-in a diff (of an update or of a permission request), as a location, or as an input of an edit.
+`TurnChanges` reads the folder before and after each turn (`FolderState`), and adds what has changed
+to the conversation, unless the agent has reported it: in a diff (of an update or of a permission
+request), as a location, or as an input of an edit, also if that was replaced later.
+`FolderFiles` lists the files that git does not ignore, which a prompt can mention, too.
 """
 
 from __future__ import annotations
@@ -24,187 +26,6 @@ from accord.local.files import is_within, real_path
 from accord.types.tool_calls import Diff, ToolContent
 from accord_chat.model.conversation import Timeline
 from accord_terminal.toolkit.safe_text import relative_path
-
-# The files of a session's folder that can be mentioned: those that git does not ignore.
-
-MAX_FILES = 50_000
-LIST_TIMEOUT_S = 5.0
-FRESH_S = 10.0  # a list that is older is made again
-_SKIPPED = frozenset({"node_modules", "__pycache__"})
-
-
-class FolderFiles:
-    """Lists the files of a folder as relative paths, and finds a mentioned one."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._paths: tuple[str, ...] = ()
-        self._listed_s = float("-inf")
-
-    @property
-    def is_fresh(self) -> bool:
-        """Whether the list was made a short time ago."""
-        return time.monotonic() - self._listed_s < FRESH_S
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The paths as last listed."""
-        return self._paths
-
-    def refresh(self) -> tuple[str, ...]:
-        """List the files again; this reads the disk."""
-        listed = _git_files(self.folder)
-        if listed is None:
-            listed = list(_walk(self.folder))
-        self._paths = tuple(sorted(dict.fromkeys(listed), key=lambda path: (path.count("/"), path)))
-        self._listed_s = time.monotonic()
-        return self._paths
-
-    def find(self, mention: str) -> Path | None:
-        """Return the file of a mention, with links resolved; None if it is not in the folder."""
-        path = self.folder / mention
-        try:
-            real, root = real_path(str(path)), real_path(str(self.folder))
-        except (OSError, ValueError):
-            return None
-        if not is_within(root, real) or not Path(real).is_file():
-            return None
-        return Path(real)
-
-
-def _git_files(folder: Path) -> list[str] | None:
-    """Return what git tracks or would add below a folder; None if git does not know it."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    try:
-        done = subprocess.run(
-            command, cwd=folder, capture_output=True, timeout=LIST_TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    if done.returncode != 0:
-        return None
-    names = done.stdout.decode("utf-8", "replace").split("\0")[:MAX_FILES]
-    return [name for name in names if name and _exists(folder / name)]
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.is_file()  # git also lists what was deleted
-    except OSError:
-        return False
-
-
-def _walk(folder: Path) -> Iterator[str]:
-    count = 0
-    for place, folders, files in os.walk(folder):
-        folders[:] = sorted(
-            name for name in folders if not name.startswith(".") and name not in _SKIPPED
-        )
-        for name in sorted(files):
-            if name.startswith("."):
-                continue
-            yield Path(place, name).relative_to(folder).as_posix()
-            count += 1
-            if count == MAX_FILES:
-                return
-
-
-# Changes of files during a turn that the agent has made without reporting them.
-
-_FILE_BYTES = 512 * 1024
-_TOTAL_BYTES = 32 * 1024 * 1024  # of all files of a folder; compressed in memory
-_MAX_DIFFS = 50
-# Of a link nothing is read, and a pipe must not block.
-_OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-
-
-class _File(Struct, frozen=True):
-    stamp: tuple[int, int, int, int]
-    size: int = 0  # of the text
-    packed: bytes | None = None  # the text; None: not UTF-8, or too large
-
-    def text(self) -> str | None:
-        return None if self.packed is None else zlib.decompress(self.packed).decode("utf-8")
-
-
-class FolderState(Struct, frozen=True):
-    """The files of a folder at one time, by their relative path."""
-
-    files: Mapping[str, _File]
-
-
-class UnreportedChanges(Struct, frozen=True):
-    """Changed files: those whose old and new text is known, and the paths of others."""
-
-    diffs: tuple[Diff, ...] = ()
-    others: tuple[str, ...] = ()
-
-
-def state_of(folder: FolderFiles, earlier: FolderState | None = None) -> FolderState:
-    """Read the files of a folder that git does not ignore; those of `earlier` only if changed.
-
-    Hidden folders are left out: agents keep what is their own in them.
-    This reads the disk: at most 32 MB, and no file of more than 512 KB.
-    """
-    known: Mapping[str, _File] = {} if earlier is None else earlier.files
-    found: dict[str, _File] = {}
-    left = _TOTAL_BYTES
-    for path in folder.refresh():
-        if "/." in f"/{path}".rpartition("/")[0]:
-            continue
-        file = _read(os.fspath(folder.folder / path), known.get(path), left)
-        if file is not None:
-            found[path] = file
-            left -= file.size
-    return FolderState(found)
-
-
-def changes_between(
-    before: FolderState, after: FolderState, folder: str, reported: Collection[str]
-) -> UnreportedChanges:
-    """Return what has changed, except for the real paths in `reported`."""
-    diffs: list[Diff] = []
-    others: list[str] = []
-    for path in sorted({*before.files, *after.files}):
-        old, new = before.files.get(path), after.files.get(path)
-        absolute = os.path.normpath(os.path.join(folder, path))  # noqa: PTH118  # as in `Roots`
-        if old and new and old.stamp == new.stamp:
-            continue
-        if os.path.realpath(absolute) in reported:
-            continue
-        if new is None and os.path.lexists(absolute):
-            continue  # git ignores it now
-        old_text, new_text = (None if file is None else file.text() for file in (old, new))
-        is_unknown = (old and old_text is None) or (new and new_text is None)
-        if is_unknown or len(diffs) == _MAX_DIFFS:
-            others.append(path)
-        elif old_text != new_text:
-            diffs.append(Diff(absolute, old_text, new_text))
-    return UnreportedChanges(tuple(diffs), tuple(others))
-
-
-def _read(path: str, known: _File | None, left: int) -> _File | None:
-    """Return a file, `known` if it has not changed; None if there is none."""
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    if not stat.S_ISREG(status.st_mode):
-        return None
-    stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
-    if known is not None and known.stamp == stamp:
-        return known
-    if status.st_size > min(_FILE_BYTES, left):
-        return _File(stamp)
-    try:
-        fd = os.open(path, _OPEN)
-        with open(fd, "rb") as file:  # noqa: PTH123  # it has a descriptor
-            data = file.read(_FILE_BYTES + 1)
-        data.decode("utf-8")
-    except (OSError, UnicodeDecodeError):
-        return _File(stamp)
-    return _File(stamp, len(data), zlib.compress(data, 1))
-
 
 _LOOK_S = 2.0  # for one look at the folder; a prompt waits for it
 _MAX_NAMES = 20
@@ -418,3 +239,180 @@ def _names(paths: Sequence[str]) -> str:
     names = ", ".join(paths[:_MAX_NAMES])
     more = len(paths) - _MAX_NAMES
     return f"{names} and {more} more" if more > 0 else names
+
+
+_FILE_BYTES = 512 * 1024
+_TOTAL_BYTES = 32 * 1024 * 1024  # of all files of a folder; compressed in memory
+_MAX_DIFFS = 50
+# Of a link nothing is read, and a pipe must not block.
+_OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+class _File(Struct, frozen=True):
+    stamp: tuple[int, int, int, int]
+    size: int = 0  # of the text
+    packed: bytes | None = None  # the text; None: not UTF-8, or too large
+
+    def text(self) -> str | None:
+        return None if self.packed is None else zlib.decompress(self.packed).decode("utf-8")
+
+
+class FolderState(Struct, frozen=True):
+    """The files of a folder at one time, by their relative path."""
+
+    files: Mapping[str, _File]
+
+
+class UnreportedChanges(Struct, frozen=True):
+    """Changed files: those whose old and new text is known, and the paths of others."""
+
+    diffs: tuple[Diff, ...] = ()
+    others: tuple[str, ...] = ()
+
+
+def state_of(folder: FolderFiles, earlier: FolderState | None = None) -> FolderState:
+    """Read the files of a folder that git does not ignore; those of `earlier` only if changed.
+
+    Hidden folders are left out: agents keep what is their own in them.
+    This reads the disk: at most 32 MB, and no file of more than 512 KB.
+    """
+    known: Mapping[str, _File] = {} if earlier is None else earlier.files
+    found: dict[str, _File] = {}
+    left = _TOTAL_BYTES
+    for path in folder.refresh():
+        if "/." in f"/{path}".rpartition("/")[0]:
+            continue
+        file = _read(os.fspath(folder.folder / path), known.get(path), left)
+        if file is not None:
+            found[path] = file
+            left -= file.size
+    return FolderState(found)
+
+
+def changes_between(
+    before: FolderState, after: FolderState, folder: str, reported: Collection[str]
+) -> UnreportedChanges:
+    """Return what has changed, except for the real paths in `reported`."""
+    diffs: list[Diff] = []
+    others: list[str] = []
+    for path in sorted({*before.files, *after.files}):
+        old, new = before.files.get(path), after.files.get(path)
+        absolute = os.path.normpath(os.path.join(folder, path))  # noqa: PTH118  # as in `Roots`
+        if old and new and old.stamp == new.stamp:
+            continue
+        if os.path.realpath(absolute) in reported:
+            continue
+        if new is None and os.path.lexists(absolute):
+            continue  # git ignores it now
+        old_text, new_text = (None if file is None else file.text() for file in (old, new))
+        is_unknown = (old and old_text is None) or (new and new_text is None)
+        if is_unknown or len(diffs) == _MAX_DIFFS:
+            others.append(path)
+        elif old_text != new_text:
+            diffs.append(Diff(absolute, old_text, new_text))
+    return UnreportedChanges(tuple(diffs), tuple(others))
+
+
+def _read(path: str, known: _File | None, left: int) -> _File | None:
+    """Return a file, `known` if it has not changed; None if there is none."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+    if known is not None and known.stamp == stamp:
+        return known
+    if status.st_size > min(_FILE_BYTES, left):
+        return _File(stamp)
+    try:
+        fd = os.open(path, _OPEN)
+        with open(fd, "rb") as file:  # noqa: PTH123  # it has a descriptor
+            data = file.read(_FILE_BYTES + 1)
+        data.decode("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return _File(stamp)
+    return _File(stamp, len(data), zlib.compress(data, 1))
+
+
+MAX_FILES = 50_000
+LIST_TIMEOUT_S = 5.0
+FRESH_S = 10.0  # a list that is older is made again
+_SKIPPED = frozenset({"node_modules", "__pycache__"})
+
+
+class FolderFiles:
+    """Lists the files of a folder that git does not ignore, and finds a mentioned one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._paths: tuple[str, ...] = ()
+        self._listed_s = float("-inf")
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the list was made a short time ago."""
+        return time.monotonic() - self._listed_s < FRESH_S
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths as last listed."""
+        return self._paths
+
+    def refresh(self) -> tuple[str, ...]:
+        """List the files again; this reads the disk."""
+        listed = _git_files(self.folder)
+        if listed is None:
+            listed = list(_walk(self.folder))
+        self._paths = tuple(sorted(dict.fromkeys(listed), key=lambda path: (path.count("/"), path)))
+        self._listed_s = time.monotonic()
+        return self._paths
+
+    def find(self, mention: str) -> Path | None:
+        """Return the file of a mention, with links resolved; None if it is not in the folder."""
+        path = self.folder / mention
+        try:
+            real, root = real_path(str(path)), real_path(str(self.folder))
+        except (OSError, ValueError):
+            return None
+        if not is_within(root, real) or not Path(real).is_file():
+            return None
+        return Path(real)
+
+
+def _git_files(folder: Path) -> list[str] | None:
+    """Return what git tracks or would add below a folder; None if git does not know it."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, timeout=LIST_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if done.returncode != 0:
+        return None
+    names = done.stdout.decode("utf-8", "replace").split("\0")[:MAX_FILES]
+    return [name for name in names if name and _exists(folder / name)]
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.is_file()  # git also lists what was deleted
+    except OSError:
+        return False
+
+
+def _walk(folder: Path) -> Iterator[str]:
+    count = 0
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(
+            name for name in folders if not name.startswith(".") and name not in _SKIPPED
+        )
+        for name in sorted(files):
+            if name.startswith("."):
+                continue
+            yield Path(place, name).relative_to(folder).as_posix()
+            count += 1
+            if count == MAX_FILES:
+                return

@@ -1,4 +1,7 @@
-"""The rows of a plan in any of its forms: steps, a text, or a file."""
+"""The lines of text around the conversation: tabs, plan, activity, settings and usage.
+
+Each function returns what fits into a width.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from accord_terminal.toolkit.safe_text import one_line, printable
 from accord_terminal.toolkit.tool_rows import plan_rows
 from accord_trace.numbers import counted
 
-# The lines around the prompt: activity, settings and usage.
+# What the agent does, the settings, and the usage.
 
 SPINNER = "◐◓◑◒"
 MAX_FAILURE = 44
@@ -176,7 +179,7 @@ def _amount(amount: float) -> str:
     return f"{amount:.2f}" if abs(amount) < MAX_AMOUNT else f"{amount:.0e}"
 
 
-# The line of tabs: the open sessions with their agents, as many as fit, and a button for more.
+# The tabs: the open sessions with their agents, as many as fit, and a button for more.
 
 MAX_TITLE = 24
 MAX_AGENT = 14
@@ -269,6 +272,9 @@ def _window(sizes: Sequence[int], active: int, room: int) -> tuple[int, int]:
             used += sizes[first] + 1
         else:
             return first, end
+
+
+# The plan in any of its forms: steps, a text, or a file.
 
 
 def whole_plan_rows(plan: Plan) -> Iterator[Row]:

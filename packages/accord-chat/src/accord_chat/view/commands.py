@@ -1,4 +1,7 @@
-"""The commands of the chat, one feature per file; `accord_chat.view.keys` lists them."""
+"""The commands of the chat: what each does, and `COMMANDS` for bindings, help and palette.
+
+A section is one feature: its functions, then its rows of the table.
+"""
 
 from __future__ import annotations
 
@@ -33,17 +36,144 @@ from accord_terminal.sessions.named import QueuedPrompt as SharedPrompt
 from accord_terminal.toolkit.rows import Row
 from accord_terminal.toolkit.safe_text import one_line, printable
 
-# What a command of the chat is: one row of the help and of the palette, and what it does.
-
 
 class Command(Struct, frozen=True):
-    """Something that the user can do with a key, or from the list of commands."""
+    """One row of the help and of the palette, and what the command does."""
 
     name: str
     key: str  # as Textual names it
     shown_key: str
     summary: str
     run: Callable[[ChatScreen], None]
+
+
+# The open sessions: another one, a new one, one less.
+
+
+def _open_new(screen: ChatScreen) -> None:
+    screen.show_session(screen.chat.open_session(screen.session.agent_name))
+
+
+def _step(screen: ChatScreen, step: int) -> None:
+    chat = screen.chat
+    screen.show_session(chat.sessions[(chat.active + step) % len(chat.sessions)])
+
+
+def _close(screen: ChatScreen) -> None:
+    """Close the session; the last one is followed by a new one."""
+    chat, session = screen.chat, screen.session
+    if len(chat.sessions) == 1:
+        chat.open_session(session.agent_name)
+    at = chat.sessions.index(session)
+    screen.show_session(chat.sessions[at - 1 if at else 1])
+    screen.close_session(session)
+
+
+def _reconnect(screen: ChatScreen) -> None:
+    screen.spawn(screen.chat.reconnect(screen.session))
+
+
+TABS = (
+    Command("new_session", "f8", "F8", "Open a new session, in a tab", _open_new),
+    Command(
+        "next_session",
+        "ctrl+pagedown",
+        "Ctrl+PgDn",
+        "Show the next session",
+        partial(_step, step=1),
+    ),
+    Command(
+        "previous_session",
+        "ctrl+pageup",
+        "Ctrl+PgUp",
+        "Show the previous session",
+        partial(_step, step=-1),
+    ),
+    Command("close_session", "f12", "F12", "Close the session", _close),
+    Command(
+        "reconnect",
+        "ctrl+r",
+        "Ctrl+R",
+        "After a failure, try again to start the agent",
+        _reconnect,
+    ),
+)
+
+
+# The sessions that the agent has stored, to open one of them.
+
+LIST_S = 30.0  # for the agent to list its sessions
+OLDEST = datetime.min.replace(tzinfo=UTC)  # of sessions without a time
+
+
+def _list_sessions(screen: ChatScreen) -> None:
+    screen.spawn(_choose_session(screen, screen.session))
+
+
+async def _choose_session(screen: ChatScreen, session: LiveSession) -> None:
+    try:
+        agent = await session.link.agent()
+        if not agent.supports("list_sessions"):
+            screen.notify("The agent cannot list its sessions.", severity="warning")
+            return
+        async with asyncio.timeout(LIST_S):
+            listed = [info async for info in agent.list_sessions(session.cwd)]
+    except (AccordError, OSError, TimeoutError) as error:
+        text = one_line(str(error)) or "The agent did not respond in time"
+        screen.notify(text, severity="error", markup=False)
+        return
+
+    def chosen(session_id: str | None) -> None:
+        if session_id is not None:
+            _open_stored(screen, session_id)
+
+    opened = {one.session_id: one for one in screen.chat.sessions}
+    listed = [info for info in listed if info.id not in opened or opened[info.id].has_prompts]
+    choices = session_choices(listed, {one: session.title for one, session in opened.items()})
+    if choices:
+        screen.program.push_screen(PickScreen[str]("Sessions of this folder", choices), chosen)
+    else:
+        screen.notify("The agent has no sessions in this folder.")
+
+
+def session_choices(listed: list[SessionInfo], opened: dict[str | None, str]) -> list[Choice[str]]:
+    """Return stored sessions, the latest first; those that are open are marked."""
+    timed = [(_local_time(info.updated_at), info) for info in listed]
+    timed.sort(key=lambda one: one[0] or OLDEST, reverse=True)
+    return [
+        Choice(
+            title or "Without a title",
+            info.id,
+            " · ".join(filter(None, [time and f"{time:%Y-%m-%d %H:%M}", "" if title else info.id])),
+            info.id in opened,
+        )
+        for time, info in timed
+        for title in (info.title or opened.get(info.id),)
+    ]
+
+
+def _local_time(text: str | None) -> datetime | None:
+    """Return the time that an agent states, None if it cannot be read."""
+    try:
+        return None if text is None else datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _open_stored(screen: ChatScreen, session_id: str) -> None:
+    for session in screen.chat.sessions:
+        if session.session_id == session_id:
+            screen.show_session(session)
+            return
+    before = screen.session
+    screen.show_session(screen.chat.open_session(before.agent_name, session_id=session_id))
+    if not (before.has_prompts or before.queue or before.draft or before.attachments):
+        screen.close_session(before)
+
+
+STORED_SESSIONS = Command(
+    "sessions", "f3", "F3", "Open an earlier session of the agent", _list_sessions
+)
 
 
 # The agents that can be used: one of this window, a named one, a command, a URL.
@@ -67,7 +197,7 @@ def choose_agent(screen: ChatScreen) -> None:
     def chosen(choice: _Start | _Search | None) -> None:
         match choice:
             case _Start(label):
-                _open(screen, label)
+                _open_agent(screen, label)
             case _Search(words):
                 _search(screen, words)
             case None:
@@ -82,14 +212,14 @@ def choose_agent(screen: ChatScreen) -> None:
 
     picker = PickScreen["_Start | _Search"](
         "Open a session of an agent",
-        list(_choices(screen)),
+        list(_agent_choices(screen)),
         typed=typed,
         placeholder="Type a name, or the command or URL of an agent",
     )
     screen.program.push_screen(picker, chosen)
 
 
-def _choices(screen: ChatScreen) -> Iterator[Choice[_Start | _Search]]:
+def _agent_choices(screen: ChatScreen) -> Iterator[Choice[_Start | _Search]]:
     chat, current = screen.chat, screen.session.agent_name
     opened = list(dict.fromkeys(session.agent_name for session in chat.sessions))
     known = _known(screen)
@@ -121,13 +251,13 @@ def _search(screen: ChatScreen, words: str) -> None:
 
     def chosen(name: str | None) -> None:
         if name is not None:
-            _open(screen, name)
+            _open_agent(screen, name)
 
     own = frozenset(agent.label for agent in _known(screen).values() if agent.origin == "settings")
     screen.program.push_screen(RegistryScreen(registry_address(), words, own), chosen)
 
 
-def _open(screen: ChatScreen, label: str) -> None:
+def _open_agent(screen: ChatScreen, label: str) -> None:
     try:
         session = screen.chat.open_session(label)
     except (AccordError, ValueError) as error:
@@ -139,80 +269,178 @@ def _open(screen: ChatScreen, label: str) -> None:
 AGENTS = Command("agents", "alt+n", "Alt+N", "Open a session of another agent", choose_agent)
 
 
-# The changes of the session: their review, and the file in the user's editor.
+# The values of all options of a session in one list: modes, models and others.
 
 
-def _review(screen: ChatScreen) -> None:
+def _choose_option(screen: ChatScreen) -> None:
     session = screen.session
-    if not session.reviewed_hunks():
-        screen.notify("The agent has shown no changes of files.")
+    choices = list(_option_choices(session))
+    if not choices:
+        screen.notify("The agent has no modes, models or options.")
         return
 
-    def reviewed(undone: list[str] | None) -> None:
-        if undone:  # the agent does not know it
-            screen.prompt.add(f"I have undone your changes at {', '.join(undone)}.")
+    def chosen(value: tuple[str, str | bool] | None) -> None:
+        if value is not None:
+            screen.spawn(session.set_option(*value))
+
+    picker = PickScreen[tuple[str, "str | bool"]]("Mode, model and options", choices)
+    screen.program.push_screen(picker, chosen)
+
+
+def _option_choices(session: LiveSession) -> Iterator[Choice[tuple[str, str | bool]]]:
+    for option in session.transcript.options:
+        if isinstance(option, SelectOption):
+            for choice in option.choices:
+                yield Choice(
+                    f"{option.name}: {choice.name}",
+                    (option.id, choice.value),
+                    " · ".join(filter(None, [choice.group, choice.description])),
+                    choice.value == option.value,
+                )
+        else:
+            for word, value in (("on", True), ("off", False)):
+                label, detail = f"{option.name}: {word}", option.description or ""
+                yield Choice(label, (option.id, value), detail, value is option.value)
+
+
+def _next_mode(screen: ChatScreen) -> None:
+    session = screen.session
+    following = session.next_mode()
+    if following is not None:
+        option, value = following
+        screen.spawn(session.set_option(option.id, value))
+
+
+OPTIONS = Command(
+    "options", "f2", "F2", "Choose the mode, the model and other options", _choose_option
+)
+NEXT_MODE = Command("next_mode", "shift+tab", "Shift+Tab", "Switch to the next mode", _next_mode)
+
+
+# The turn and the program: cancel, stop, quit, look.
+
+
+def _cancel(screen: ChatScreen) -> None:
+    """Cancel the turn; the session stays open."""
+    if screen.session.is_busy:
+        screen.spawn(screen.session.cancel())
+    else:
+        screen.prompt.take_keyboard()
+
+
+def _suspend(screen: ChatScreen) -> None:
+    """Stop the program, as shells do."""
+    screen.chat.save()
+    screen.program.action_suspend_process()
+
+
+def _switch_theme(screen: ChatScreen) -> None:
+    screen.call_later(screen.program.run_action, "app.theme")
+
+
+def _leave(screen: ChatScreen) -> None:
+    """Quit; what is open is saved."""
+    screen.program.exit(0)
+
+
+CANCEL = Command("cancel", "escape", "Esc", "Cancel the turn; the session stays", _cancel)
+THEME = Command("theme", "f9", "F9", "Switch between dark, light and high contrast", _switch_theme)
+SUSPEND = Command("suspend", "ctrl+z", "Ctrl+Z", "Go back to the shell; `fg` returns", _suspend)
+LEAVE = Command("leave", "ctrl+q", "Ctrl+Q", "Quit; sessions and drafts are kept", _leave)
+
+
+# The prompts that wait, to edit or withdraw them; in a shared session also those of others.
+
+_Entry: TypeAlias = QueuedPrompt | SharedPrompt
+
+
+def _take_back(screen: ChatScreen) -> None:
+    prompt = screen.session.queue.withdraw_last()
+    if prompt is not None:
+        screen.prompt.edit(prompt)
         screen.session_changed()
 
-    screen.program.push_screen(ReviewScreen(session), reviewed)
 
-
-def _open_editor(screen: ChatScreen) -> None:
-    call = screen.session.latest_call()
-    screen.open_editor(None if call is None else location_of(call))
-
-
-REVIEW = Command(
-    "review", "f4", "F4", "Review the changes, hunk by hunk: accept or undo each", _review
-)
-EDITOR = Command(
-    "editor",
-    "alt+o",
-    "Alt+O",
-    "Open the file that the agent works on in your editor",
-    _open_editor,
-)
-
-
-# The conversation as a file.
-
-
-def _choose_format(screen: ChatScreen) -> None:
+def _show_queue(screen: ChatScreen) -> None:
     session = screen.session
+    choices = list(_prompt_choices(session))
+    if not choices:
+        screen.notify("No prompt is queued.")
+        return
 
-    def export(kind: Format | None) -> None:
-        if kind is None:
-            return
-        title, cwd = session.title or "Chat", str(session.cwd)
-        try:
-            text = exported(kind, title, cwd, session.timeline.entries, session.transcript)
-            path = write_export(session.cwd, kind, text, datetime.now())
-        except OSError as error:
-            screen.notify(f"Not written: {error.strerror}", severity="error", markup=False)
-        else:
-            screen.notify(f"Written: {path.name}", markup=False)
+    def chosen(entry: _Entry | None) -> None:
+        match entry:
+            case QueuedPrompt():
+                _edit(screen, session, entry)
+            case SharedPrompt():
+                _choose_shared(screen, session, entry)
+            case None:
+                pass
 
-    choices: list[Choice[Format]] = [Choice(label, kind) for kind, label in FORMATS.items()]
-    picker = PickScreen[Format]("Write the conversation to a file", choices)
-    screen.program.push_screen(picker, export)
-
-
-EXPORT = Command("export", "alt+e", "Alt+E", "Write the conversation to a file", _choose_format)
+    hint = "Enter takes a prompt back, to edit or drop it · Esc leaves"
+    screen.program.push_screen(PickScreen[_Entry]("Queued prompts", choices, hint), chosen)
 
 
-# Following the agent to the files that it works on.
+def _prompt_choices(session: LiveSession) -> Iterator[Choice[_Entry]]:
+    shared = session.link.shared
+    if shared is not None:
+        for prompt in shared.queue:
+            by = "you" if shared.is_own(prompt) else prompt.by
+            yield Choice(one_line(prompt.text, 200), prompt, f"{prompt.state} · {by}")
+    for prompt in session.queue:
+        yield Choice(_prompt_label(prompt), prompt)
 
 
-def _follow(screen: ChatScreen) -> None:
-    screen.file_pane.switch(screen.session)
+def _edit(screen: ChatScreen, session: LiveSession, prompt: QueuedPrompt) -> None:
+    taken = session.queue.withdraw(prompt.number)
+    if taken is None:
+        screen.notify("It was already sent.")
+        return
+    screen.prompt.edit(taken)
+    screen.session_changed()
 
 
-FOLLOW_AGENT = Command(
-    "follow_agent",
-    "alt+w",
-    FOLLOW_KEY,
-    "Follow the agent: show the file that it works on, at the line",
-    _follow,
-)
+def _choose_shared(screen: ChatScreen, session: LiveSession, prompt: SharedPrompt) -> None:
+    """Edit an own prompt that waits; ask before another one is withdrawn."""
+    shared = session.link.shared
+    if shared is not None and shared.is_own(prompt) and prompt.state == "queued":
+        screen.spawn(_withdraw(screen, session, prompt, edit=session.sent))
+        return
+
+    def agreed(yes: bool | None) -> None:
+        if yes:
+            screen.spawn(_withdraw(screen, session, prompt, edit=None))
+
+    does = "Cancel its turn" if prompt.state == "running" else "Withdraw it"
+    choices = [Choice("Leave it", False), Choice(does, True)]
+    title = f"{one_line(prompt.by, 30)}: {one_line(prompt.text, 40)}"
+    screen.program.push_screen(PickScreen[bool](title, choices), agreed)
+
+
+async def _withdraw(
+    screen: ChatScreen, session: LiveSession, prompt: SharedPrompt, *, edit: QueuedPrompt | None
+) -> None:
+    shared = session.link.shared
+    if shared is None:
+        return
+    try:
+        await shared.withdraw(prompt.prompt_id)
+    except AccordError as error:
+        screen.notify(one_line(str(error)), severity="warning", markup=False)
+        return
+    if edit is not None:
+        screen.prompt.edit(edit)
+    screen.session_changed()
+
+
+def _prompt_label(prompt: QueuedPrompt) -> str:
+    count = len(prompt.images)
+    images = "" if not count else "[1 image]" if count == 1 else f"[{count} images]"
+    return " ".join(filter(None, [one_line(prompt.text, 200), images]))
+
+
+TAKE_BACK = Command("take_back", "alt+up", "Alt+Up", "Take the last queued prompt back", _take_back)
+QUEUE = Command("queue", "f7", "F7", "Show the queued prompts; edit or withdraw one", _show_queue)
 
 
 # Images of the prompt: pasted and removed.
@@ -303,95 +531,80 @@ MEMORY = Command(
 )
 
 
-# The values of all options of a session in one list: modes, models and others.
+# The changes of the session: their review, and the file in the user's editor.
 
 
-def _choose_option(screen: ChatScreen) -> None:
+def _review(screen: ChatScreen) -> None:
     session = screen.session
-    choices = list(_options_choices(session))
-    if not choices:
-        screen.notify("The agent has no modes, models or options.")
+    if not session.reviewed_hunks():
+        screen.notify("The agent has shown no changes of files.")
         return
 
-    def chosen(value: tuple[str, str | bool] | None) -> None:
-        if value is not None:
-            screen.spawn(session.set_option(*value))
+    def reviewed(undone: list[str] | None) -> None:
+        if undone:  # the agent does not know it
+            screen.prompt.add(f"I have undone your changes at {', '.join(undone)}.")
+        screen.session_changed()
 
-    picker = PickScreen[tuple[str, "str | bool"]]("Mode, model and options", choices)
-    screen.program.push_screen(picker, chosen)
-
-
-def _options_choices(session: LiveSession) -> Iterator[Choice[tuple[str, str | bool]]]:
-    for option in session.transcript.options:
-        if isinstance(option, SelectOption):
-            for choice in option.choices:
-                yield Choice(
-                    f"{option.name}: {choice.name}",
-                    (option.id, choice.value),
-                    " · ".join(filter(None, [choice.group, choice.description])),
-                    choice.value == option.value,
-                )
-        else:
-            for word, value in (("on", True), ("off", False)):
-                label, detail = f"{option.name}: {word}", option.description or ""
-                yield Choice(label, (option.id, value), detail, value is option.value)
+    screen.program.push_screen(ReviewScreen(session), reviewed)
 
 
-def _next_mode(screen: ChatScreen) -> None:
-    session = screen.session
-    following = session.next_mode()
-    if following is not None:
-        option, value = following
-        screen.spawn(session.set_option(option.id, value))
+def _open_editor(screen: ChatScreen) -> None:
+    call = screen.session.latest_call()
+    screen.open_editor(None if call is None else location_of(call))
 
 
-OPTIONS = Command(
-    "options", "f2", "F2", "Choose the mode, the model and other options", _choose_option
+REVIEW = Command(
+    "review", "f4", "F4", "Review the changes, hunk by hunk: accept or undo each", _review
 )
-NEXT_MODE = Command("next_mode", "shift+tab", "Shift+Tab", "Switch to the next mode", _next_mode)
+EDITOR = Command(
+    "editor",
+    "alt+o",
+    "Alt+O",
+    "Open the file that the agent works on in your editor",
+    _open_editor,
+)
 
 
-# All commands: their keys, and a list to choose one from.
-
-Keys = Sequence[tuple[str, str]]  # a key, and what it does
+# The conversation as a file.
 
 
-def overview(commands: Sequence[Command], typing: Keys, reading: Keys) -> tuple[Command, Command]:
-    """Return the commands that show all commands."""
+def _choose_format(screen: ChatScreen) -> None:
+    session = screen.session
 
-    def show_keys(screen: ChatScreen) -> None:
-        rows = _rows([help_command, palette, *commands], typing, reading)
-        screen.program.push_screen(ViewerScreen("Keys", rows))
+    def export(kind: Format | None) -> None:
+        if kind is None:
+            return
+        title, cwd = session.title or "Chat", str(session.cwd)
+        try:
+            text = exported(kind, title, cwd, session.timeline.entries, session.transcript)
+            path = write_export(session.cwd, kind, text, datetime.now())
+        except OSError as error:
+            screen.notify(f"Not written: {error.strerror}", severity="error", markup=False)
+        else:
+            screen.notify(f"Written: {path.name}", markup=False)
 
-    def choose_command(screen: ChatScreen) -> None:
-        choices = [
-            Choice(command.summary, command, command.shown_key)
-            for command in (help_command, *commands)
-        ]
-
-        def chosen(command: Command | None) -> None:
-            if command is not None:
-                screen.call_later(command.run, screen)
-
-        screen.program.push_screen(PickScreen[Command]("Commands", choices), chosen)
-
-    help_command = Command("help", "f1", "F1", "Show the keys", show_keys)
-    palette = Command("palette", "ctrl+p", "Ctrl+P", "Find a command by its name", choose_command)
-    return help_command, palette
+    choices: list[Choice[Format]] = [Choice(label, kind) for kind, label in FORMATS.items()]
+    picker = PickScreen[Format]("Write the conversation to a file", choices)
+    screen.program.push_screen(picker, export)
 
 
-def _rows(commands: Sequence[Command], typing: Keys, reading: Keys) -> Iterator[Row]:
-    everywhere = [(command.shown_key, command.summary) for command in commands]
-    groups = (
-        ("While you type", typing),
-        ("Everywhere", everywhere),
-        ("In the conversation (F6)", reading),
-    )
-    for title, keys in groups:
-        yield Row(title, "bold")
-        for key, summary in keys:
-            yield Row(summary, "", f"  {key:<12}", lead_style="cyan")
-        yield Row("")
+EXPORT = Command("export", "alt+e", "Alt+E", "Write the conversation to a file", _choose_format)
+
+
+# Following the agent to the files that it works on.
+
+
+def _follow(screen: ChatScreen) -> None:
+    screen.file_pane.switch(screen.session)
+
+
+FOLLOW_AGENT = Command(
+    "follow_agent",
+    "alt+w",
+    FOLLOW_KEY,
+    "Follow the agent: show the file that it works on, at the line",
+    _follow,
+)
 
 
 # All plans of the agent, whole.
@@ -407,208 +620,6 @@ def _show_plan(screen: ChatScreen) -> None:
 
 
 PLAN = Command("plan", "f5", "F5", "Show the whole plan", _show_plan)
-
-
-# The turn and the program: cancel, stop, quit, look.
-
-
-def _cancel(screen: ChatScreen) -> None:
-    """Cancel the turn; the session stays open."""
-    if screen.session.is_busy:
-        screen.spawn(screen.session.cancel())
-    else:
-        screen.prompt.take_keyboard()
-
-
-def _suspend(screen: ChatScreen) -> None:
-    """Stop the program, as shells do."""
-    screen.chat.save()
-    screen.program.action_suspend_process()
-
-
-def _switch_theme(screen: ChatScreen) -> None:
-    screen.call_later(screen.program.run_action, "app.theme")
-
-
-def _leave(screen: ChatScreen) -> None:
-    """Quit; what is open is saved."""
-    screen.program.exit(0)
-
-
-CANCEL = Command("cancel", "escape", "Esc", "Cancel the turn; the session stays", _cancel)
-THEME = Command("theme", "f9", "F9", "Switch between dark, light and high contrast", _switch_theme)
-SUSPEND = Command("suspend", "ctrl+z", "Ctrl+Z", "Go back to the shell; `fg` returns", _suspend)
-LEAVE = Command("leave", "ctrl+q", "Ctrl+Q", "Quit; sessions and drafts are kept", _leave)
-
-
-# The prompts that wait, to edit or withdraw them; in a shared session also those of others.
-
-_Entry: TypeAlias = QueuedPrompt | SharedPrompt
-
-
-def _take_back(screen: ChatScreen) -> None:
-    prompt = screen.session.queue.withdraw_last()
-    if prompt is not None:
-        screen.prompt.edit(prompt)
-        screen.session_changed()
-
-
-def _show_queue(screen: ChatScreen) -> None:
-    session = screen.session
-    choices = list(_queue_choices(session))
-    if not choices:
-        screen.notify("No prompt is queued.")
-        return
-
-    def chosen(entry: _Entry | None) -> None:
-        match entry:
-            case QueuedPrompt():
-                _edit(screen, session, entry)
-            case SharedPrompt():
-                _choose_shared(screen, session, entry)
-            case None:
-                pass
-
-    hint = "Enter takes a prompt back, to edit or drop it · Esc leaves"
-    screen.program.push_screen(PickScreen[_Entry]("Queued prompts", choices, hint), chosen)
-
-
-def _queue_choices(session: LiveSession) -> Iterator[Choice[_Entry]]:
-    shared = session.link.shared
-    if shared is not None:
-        for prompt in shared.queue:
-            by = "you" if shared.is_own(prompt) else prompt.by
-            yield Choice(one_line(prompt.text, 200), prompt, f"{prompt.state} · {by}")
-    for prompt in session.queue:
-        yield Choice(_label(prompt), prompt)
-
-
-def _edit(screen: ChatScreen, session: LiveSession, prompt: QueuedPrompt) -> None:
-    taken = session.queue.withdraw(prompt.number)
-    if taken is None:
-        screen.notify("It was already sent.")
-        return
-    screen.prompt.edit(taken)
-    screen.session_changed()
-
-
-def _choose_shared(screen: ChatScreen, session: LiveSession, prompt: SharedPrompt) -> None:
-    """Edit an own prompt that waits; ask before another one is withdrawn."""
-    shared = session.link.shared
-    if shared is not None and shared.is_own(prompt) and prompt.state == "queued":
-        screen.spawn(_withdraw(screen, session, prompt, edit=session.sent))
-        return
-
-    def agreed(yes: bool | None) -> None:
-        if yes:
-            screen.spawn(_withdraw(screen, session, prompt, edit=None))
-
-    does = "Cancel its turn" if prompt.state == "running" else "Withdraw it"
-    choices = [Choice("Leave it", False), Choice(does, True)]
-    title = f"{one_line(prompt.by, 30)}: {one_line(prompt.text, 40)}"
-    screen.program.push_screen(PickScreen[bool](title, choices), agreed)
-
-
-async def _withdraw(
-    screen: ChatScreen, session: LiveSession, prompt: SharedPrompt, *, edit: QueuedPrompt | None
-) -> None:
-    shared = session.link.shared
-    if shared is None:
-        return
-    try:
-        await shared.withdraw(prompt.prompt_id)
-    except AccordError as error:
-        screen.notify(one_line(str(error)), severity="warning", markup=False)
-        return
-    if edit is not None:
-        screen.prompt.edit(edit)
-    screen.session_changed()
-
-
-def _label(prompt: QueuedPrompt) -> str:
-    count = len(prompt.images)
-    images = "" if not count else "[1 image]" if count == 1 else f"[{count} images]"
-    return " ".join(filter(None, [one_line(prompt.text, 200), images]))
-
-
-TAKE_BACK = Command("take_back", "alt+up", "Alt+Up", "Take the last queued prompt back", _take_back)
-QUEUE = Command("queue", "f7", "F7", "Show the queued prompts; edit or withdraw one", _show_queue)
-
-
-# The sessions that the agent has stored, to open one of them.
-
-LIST_S = 30.0  # for the agent to list its sessions
-OLDEST = datetime.min.replace(tzinfo=UTC)  # of sessions without a time
-
-
-def _list_sessions(screen: ChatScreen) -> None:
-    screen.spawn(_choose_session(screen, screen.session))
-
-
-async def _choose_session(screen: ChatScreen, session: LiveSession) -> None:
-    try:
-        agent = await session.link.agent()
-        if not agent.supports("list_sessions"):
-            screen.notify("The agent cannot list its sessions.", severity="warning")
-            return
-        async with asyncio.timeout(LIST_S):
-            listed = [info async for info in agent.list_sessions(session.cwd)]
-    except (AccordError, OSError, TimeoutError) as error:
-        text = one_line(str(error)) or "The agent did not respond in time"
-        screen.notify(text, severity="error", markup=False)
-        return
-
-    def chosen(session_id: str | None) -> None:
-        if session_id is not None:
-            _stored_sessions_open(screen, session_id)
-
-    opened = {one.session_id: one for one in screen.chat.sessions}
-    listed = [info for info in listed if info.id not in opened or opened[info.id].has_prompts]
-    choices = session_choices(listed, {one: session.title for one, session in opened.items()})
-    if choices:
-        screen.program.push_screen(PickScreen[str]("Sessions of this folder", choices), chosen)
-    else:
-        screen.notify("The agent has no sessions in this folder.")
-
-
-def session_choices(listed: list[SessionInfo], opened: dict[str | None, str]) -> list[Choice[str]]:
-    """Return stored sessions, the latest first; those that are open are marked."""
-    timed = [(_local_time(info.updated_at), info) for info in listed]
-    timed.sort(key=lambda one: one[0] or OLDEST, reverse=True)
-    return [
-        Choice(
-            title or "Without a title",
-            info.id,
-            " · ".join(filter(None, [time and f"{time:%Y-%m-%d %H:%M}", "" if title else info.id])),
-            info.id in opened,
-        )
-        for time, info in timed
-        for title in (info.title or opened.get(info.id),)
-    ]
-
-
-def _local_time(text: str | None) -> datetime | None:
-    """Return the time that an agent states, None if it cannot be read."""
-    try:
-        return None if text is None else datetime.fromisoformat(text).astimezone()
-    except (ValueError, OverflowError):
-        return None
-
-
-def _stored_sessions_open(screen: ChatScreen, session_id: str) -> None:
-    for session in screen.chat.sessions:
-        if session.session_id == session_id:
-            screen.show_session(session)
-            return
-    before = screen.session
-    screen.show_session(screen.chat.open_session(before.agent_name, session_id=session_id))
-    if not (before.has_prompts or before.queue or before.draft or before.attachments):
-        screen.close_session(before)
-
-
-STORED_SESSIONS = Command(
-    "sessions", "f3", "F3", "Open an earlier session of the agent", _list_sessions
-)
 
 
 # The subagents as a tree, to see what one does and to cancel it.
@@ -630,59 +641,6 @@ SUBAGENTS = Command(
 )
 
 
-# The open sessions: another one, a new one, one less.
-
-
-def _open_new(screen: ChatScreen) -> None:
-    screen.show_session(screen.chat.open_session(screen.session.agent_name))
-
-
-def _step(screen: ChatScreen, step: int) -> None:
-    chat = screen.chat
-    screen.show_session(chat.sessions[(chat.active + step) % len(chat.sessions)])
-
-
-def _close(screen: ChatScreen) -> None:
-    """Close the session; the last one is followed by a new one."""
-    chat, session = screen.chat, screen.session
-    if len(chat.sessions) == 1:
-        chat.open_session(session.agent_name)
-    at = chat.sessions.index(session)
-    screen.show_session(chat.sessions[at - 1 if at else 1])
-    screen.close_session(session)
-
-
-def _reconnect(screen: ChatScreen) -> None:
-    screen.spawn(screen.chat.reconnect(screen.session))
-
-
-TABS = (
-    Command("new_session", "f8", "F8", "Open a new session, in a tab", _open_new),
-    Command(
-        "next_session",
-        "ctrl+pagedown",
-        "Ctrl+PgDn",
-        "Show the next session",
-        partial(_step, step=1),
-    ),
-    Command(
-        "previous_session",
-        "ctrl+pageup",
-        "Ctrl+PgUp",
-        "Show the previous session",
-        partial(_step, step=-1),
-    ),
-    Command("close_session", "f12", "F12", "Close the session", _close),
-    Command(
-        "reconnect",
-        "ctrl+r",
-        "Ctrl+R",
-        "After a failure, try again to start the agent",
-        _reconnect,
-    ),
-)
-
-
 # The messages of the protocol, and what the agent wrote to stderr.
 
 
@@ -693,7 +651,50 @@ def _show_traffic(screen: ChatScreen) -> None:
 TRAFFIC = Command("traffic", "alt+t", "Alt+T", "Show the messages of the protocol", _show_traffic)
 
 
-# Every command of the chat with its key: for the bindings, the help and the palette.
+# The commands that show all commands.
+
+Keys = Sequence[tuple[str, str]]  # a key, and what it does
+
+
+def overview(commands: Sequence[Command], typing: Keys, reading: Keys) -> tuple[Command, Command]:
+    """Return the commands that show all commands."""
+
+    def show_keys(screen: ChatScreen) -> None:
+        rows = _key_rows([help_command, palette, *commands], typing, reading)
+        screen.program.push_screen(ViewerScreen("Keys", rows))
+
+    def choose_command(screen: ChatScreen) -> None:
+        choices = [
+            Choice(command.summary, command, command.shown_key)
+            for command in (help_command, *commands)
+        ]
+
+        def chosen(command: Command | None) -> None:
+            if command is not None:
+                screen.call_later(command.run, screen)
+
+        screen.program.push_screen(PickScreen[Command]("Commands", choices), chosen)
+
+    help_command = Command("help", "f1", "F1", "Show the keys", show_keys)
+    palette = Command("palette", "ctrl+p", "Ctrl+P", "Find a command by its name", choose_command)
+    return help_command, palette
+
+
+def _key_rows(commands: Sequence[Command], typing: Keys, reading: Keys) -> Iterator[Row]:
+    everywhere = [(command.shown_key, command.summary) for command in commands]
+    groups = (
+        ("While you type", typing),
+        ("Everywhere", everywhere),
+        ("In the conversation (F6)", reading),
+    )
+    for title, keys in groups:
+        yield Row(title, "bold")
+        for key, summary in keys:
+            yield Row(summary, "", f"  {key:<12}", lead_style="cyan")
+        yield Row("")
+
+
+# The table.
 
 TYPING_KEYS = (
     ("Enter", "Send; while the agent works, queue"),

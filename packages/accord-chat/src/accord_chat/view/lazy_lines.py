@@ -27,8 +27,6 @@ from accord_terminal.toolkit.markdown import MAX_COLUMNS, block_starts, markdown
 from accord_terminal.toolkit.rows import Row
 from accord_terminal.toolkit.safe_text import printable
 
-# Rows and Markdown as strips, the lines that Textual draws.
-
 # Rich writes code on black, which dark letters do not have in a light theme.
 _console = Console(
     width=200,

@@ -1,4 +1,11 @@
-"""A list to choose from, filtered by what is typed."""
+"""Lists to choose from, filtered by what is typed.
+
+`SearchList` is a screen with a field and a list below it, `PickScreen` one of fixed choices. Keys
+act in the order in which they were typed: the field passes everything on in one queue, a text to
+search, a step in the list, and Enter. So letters, Down and Enter that arrive together choose what
+they choose one after the other, also while the screen opens or its list is still being loaded.
+`Field` alone is a line of text to fill in.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +27,9 @@ from textual.widgets.option_list import Option
 from accord_chat.model.prompts import best_matches
 from accord_terminal.toolkit.safe_text import one_line
 
-# A line of text to fill in.
-
 
 class Field(Input):
-    """Handles keys in their order.
+    """A line of text to fill in, which handles keys in their order.
 
     Textual runs the bindings of a widget later, and while it is busy, letters that follow would
     overtake Backspace and Enter.
@@ -41,12 +46,6 @@ class Field(Input):
             event.stop()
             event.prevent_default()
 
-
-# A screen with a field and a list below it: keys act in the order in which they were typed.
-#
-# The field passes everything on in one queue: a text to search, a step in the list, and Enter. So
-# letters, Down and Enter that arrive together choose what they choose one after the other, also
-# while the screen opens or its list is still being loaded.
 
 STEPS = {"down": 1, "ctrl+n": 1, "up": -1, "ctrl+p": -1, "pagedown": 10, "pageup": -10}
 

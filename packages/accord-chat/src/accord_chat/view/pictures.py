@@ -1,4 +1,9 @@
-"""Images on the screen: decoded within bounds, as half cells or as graphics of the terminal."""
+"""Images as text and graphics: decoded within bounds, and small ones for the conversation.
+
+`decode` makes pixels of an image of an agent; nothing else of the original remains. They are shown
+as half cells, or in the graphics protocol of the terminal (`kitty`, `sixel`). Decoding takes long:
+it runs in a thread (`Background`).
+"""
 
 from __future__ import annotations
 
@@ -28,11 +33,9 @@ from accord_terminal.toolkit.safe_text import one_line
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-# A thread for decoding: one task at a time, and the program ends without waiting for it.
-
 
 class Background:
-    """Runs functions in their order; the thread starts with the first one."""
+    """A thread that runs one function at a time; the program ends without waiting for it."""
 
     def __init__(self) -> None:
         self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
@@ -67,8 +70,6 @@ class Background:
 def _nothing() -> None:
     pass
 
-
-# Decodes images of agents, within bounds. What comes out is pixels, nothing of the original.
 
 MAX_BYTES = 32 * 1024 * 1024
 MAX_PIXELS = 50_000_000  # of the file: a limit for the time
@@ -169,8 +170,6 @@ def indexed(pixels: Pixels) -> tuple[bytes, list[tuple[int, int, int]]]:
     return reduced.tobytes(), palette
 
 
-# Pixels as text: each cell shows two of them, one above the other.
-
 UPPER_HALF = "▀"
 
 
@@ -190,14 +189,12 @@ def half_cells(pixels: Pixels, extra: Style | None = None) -> Iterator[Strip]:
         yield Strip(parts, pixels.width)
 
 
-# Pixels in the graphics protocol of Kitty.
-
 CHUNK = 4096  # the most that the protocol allows in one piece
 IMAGE_ID = 4_012_002
 
 
 def kitty(pixels: Pixels, columns: int, lines: int) -> str:
-    """Return what shows an image at the cursor, on a number of cells."""
+    """Return what shows an image at the cursor in the protocol of Kitty, on a number of cells."""
     data = base64.b64encode(zlib.compress(pixels.rgb, 1)).decode("ascii")
     size = f"s={pixels.width},v={pixels.height},c={columns},r={lines}"
     # C=1: the cursor stays. q=2: no answer.
@@ -215,7 +212,7 @@ def kitty_removed() -> str:
     return f"\x1b_Ga=d,d=I,i={IMAGE_ID},q=2\x1b\\"
 
 
-# Pixels as sixels: bands of six rows, one pass for each colour.
+# Sixels are bands of six rows, with one pass for each colour.
 
 _BAND = 6
 _RUN = re.compile(rb"(.)\1{3,}", re.DOTALL)
@@ -223,7 +220,7 @@ _CHARACTERS = bytes((value & 63) + 63 for value in range(256))
 
 
 def sixel(pixels: Pixels) -> str:
-    """Return what shows an image at the cursor. This takes long: call it in a thread."""
+    """Return what shows an image at the cursor, as sixels. This takes long: use a thread."""
     numbers, palette = indexed(pixels)
     parts = [b'\x1bP0;1;0q"1;1;%d;%d' % (pixels.width, pixels.height)]
     for number, colour in enumerate(palette):
@@ -252,8 +249,6 @@ def _repeated(run: re.Match[bytes]) -> bytes:
     return b"!%d%b" % (len(run[0]), run[1])
 
 
-# Small images in the conversation: decoded in a thread when they come near the screen.
-
 PICTURE = "picture"  # the key of the number of an image in the metadata of a cell's style
 MAX_COLUMNS = 48
 MAX_LINES = 10
@@ -265,7 +260,7 @@ Decoded: TypeAlias = Pixels | Broken | None
 
 
 class Previews:
-    """Decodes one image at a time, and keeps the small images that were used last."""
+    """The small images of a conversation: decodes them when they come near the screen."""
 
     def __init__(self) -> None:
         self.has_colours = True  # if not, there is one line for each image

@@ -1,4 +1,7 @@
-"""Where the question of an agent is docked, between the conversation and the prompt."""
+"""Where the question of an agent is docked, between the conversation and the prompt.
+
+`LoginPanel` asks how to log in; permissions, forms and pages have panels of their own.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,6 @@ from accord_chat.view.form_panel import FormPanel, PagePanel
 from accord_chat.view.permission_panel import PermissionPanel
 from accord_terminal.toolkit.login import METHOD
 from accord_terminal.toolkit.safe_text import one_line, printable
-
-# The docked question how to log in: the agent's methods, and what each does.
 
 IGNORE_KEYS_S = 0.5  # a key that was meant for the prompt must not choose
 MAX_TEXT = 1000  # characters of the agent's message

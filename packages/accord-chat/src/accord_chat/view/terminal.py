@@ -1,4 +1,9 @@
-"""The terminal as it shows graphics: asked once, when the first image is shown large."""
+"""What a terminal sends and shows: pasted texts, keys, and graphics.
+
+Textual reads the input through `InputParser`, which takes three things out before keys are found:
+pasted texts (escape sequences in them would become keys), answers to questions about graphics, and
+Alt with a letter or a digit. `Terminal` asks for graphics once, when an image is first shown large.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +23,13 @@ from textual.message import Message
 
 from accord.text.excerpt import visible
 
-# What the terminal answers to questions about graphics, taken out of what the user types.
+if sys.platform != "win32":
+    import fcntl
+    import termios
+
+    from textual.drivers import linux_driver
+
+# Answers about graphics, among what the user types.
 
 Protocol: TypeAlias = Literal["kitty", "sixel"]
 
@@ -107,9 +118,7 @@ def _further(attributes: Iterable[str]) -> list[str]:
     return list(attributes)[1:]
 
 
-# Pasted text, kept apart from keys in what a terminal sends.
-#
-# Textual looks for keys in what was pasted: escape sequences in it would become keys and text.
+# Pasted texts.
 
 START, END = "\x1b[200~", "\x1b[201~"
 ESCAPE_S = 0.1  # after it, Escape is a key and not the beginning of something
@@ -193,10 +202,9 @@ def pasted_text(text: str) -> str:
     return visible(text)
 
 
-# Alt with a letter or a digit, as terminals without the protocol of Kitty send it.
-#
-# Textual waits for more after Escape and a letter: two such keys that arrive together become text.
-# It also reads Escape and a digit as a character of the keyboard of a Mac.
+# Alt with a letter or a digit, from terminals without the protocol of Kitty: Textual waits for more
+# after Escape and a letter, so that two such keys which arrive together become text. It also reads
+# Escape and a digit as a character of the keyboard of a Mac.
 
 _ALT_KEY = re.compile("\x1b([a-z0-9])")
 
@@ -204,13 +212,6 @@ _ALT_KEY = re.compile("\x1b([a-z0-9])")
 def with_plain_alt_keys(data: str) -> str:
     """Return what a terminal has sent with the keys in the form of Kitty, which is unambiguous."""
     return _ALT_KEY.sub(lambda found: f"\x1b[{ord(found[1])};3u", data)
-
-
-if sys.platform != "win32":
-    import fcntl
-    import termios
-
-    from textual.drivers import linux_driver
 
 
 MOUSE = "\x1b[<"  # what is sent while it moves

@@ -1,4 +1,9 @@
-"""A whole text on the whole screen: a long answer, the output of a tool, help."""
+"""Scrolling views of text: lines that can be selected, rows, and a screen that shows a whole text.
+
+A selection is made with the mouse and copied with Ctrl+C. The place of a character is the key of
+its line and its number in the line. Keys grow downwards, and a line keeps its key while others are
+added, so a selection stays on its text.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +27,6 @@ from textual.strip import Strip
 
 from accord_chat.view.lazy_lines import FoldedRows
 from accord_terminal.toolkit.rows import Row
-
-# A scrolling view of lines whose text is selected with the mouse, and copied with Ctrl+C.
-#
-# The place of a character is the key of its line and its number in the line. Keys grow downwards,
-# and a line keeps its key while others are added, so a selection stays on its text.
 
 SCROLL_KEYS: tuple[Binding, ...] = (
     Binding("up,k", "scroll_up", show=False),
@@ -146,13 +146,11 @@ def _marked(strip: Strip, start: int, end: int, style: Style) -> Strip:
     return Strip(parts)
 
 
-# A scrolling view of rows, folded to its width when they are shown.
-
 MAX_ROWS = 20_000
 
 
 class RowsView(SelectableView, can_focus=True):
-    """Shows rows; at most the first `MAX_ROWS`."""
+    """Shows rows, folded to its width when they are shown; at most the first `MAX_ROWS`."""
 
     DEFAULT_CSS = """
     RowsView {
@@ -211,7 +209,7 @@ class RowsView(SelectableView, can_focus=True):
 
 
 class ViewerScreen(ModalScreen[None]):
-    """Shows rows until Escape or q."""
+    """Shows a whole text, such as help or the output of a tool, until Escape or q."""
 
     DEFAULT_CSS = """
     ViewerScreen { align: center middle; }

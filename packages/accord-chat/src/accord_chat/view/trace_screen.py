@@ -36,8 +36,6 @@ from accord_terminal.trace.lines import short_line
 from accord_trace.filtering import Filter
 from accord_trace.numbers import counted, duration, size
 
-# The messages of the protocol, one line for each, of which only the visible ones are made.
-
 MAX_CACHED = 400
 DETAILS = 110  # columns from which on sizes and sessions are shown
 _CURSOR = Style(reverse=True)

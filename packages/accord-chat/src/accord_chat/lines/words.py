@@ -1,4 +1,7 @@
-"""Tool calls, changes, plans and settings in words."""
+"""What the chat in lines writes: the printer, and tool calls, changes, plans and settings in words.
+
+What begins at the left edge is from this program; text of agents is indented.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,6 @@ from accord_terminal.toolkit.excerpt_place import lines_before_diff
 from accord_terminal.toolkit.folding import fold_words
 from accord_terminal.toolkit.safe_text import last_lines, one_line, relative_path, relative_title
 from accord_terminal.toolkit.tool_rows import diffs_of, text_of_call
-
-# Writes lines. What begins at the left edge is from this program; text of agents is indented.
 
 INDENT = "  "
 TAB = 4
