@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -355,7 +355,16 @@ class LiveSession:
         self.timeline.remark(why, "warning", details)
 
     def _mcp_servers(self, agent: ConnectedAgent) -> list[McpServer]:
-        return usable_servers(agent, self.link.source.setup.mcp_servers, self._warn)
+        """Return the servers that the agent can use; warn of those that a session opens without."""
+        usable: list[McpServer] = []
+        for server in self.link.source.setup.mcp_servers:
+            if agent.supports_mcp_server(server):
+                usable.append(server)
+            else:
+                kind = mcp_transport(server)
+                name = server.name
+                self._warn(f"Without the MCP server {name}: the agent does not support {kind}")
+        return usable
 
     def _warn(self, text: str) -> None:
         self.timeline.remark(text, "warning")
@@ -466,7 +475,7 @@ class LiveSession:
 
     def _report_end(self, turn: ClientTurn) -> None:
         is_usual = turn.stop_reason in ("end_turn", "cancelled", None)
-        text = end_words(turn, time.monotonic() - self.turn_started_s)
+        text = _end_words(turn, time.monotonic() - self.turn_started_s)
         self.timeline.end_turn(text, "quiet" if is_usual else "warning")
 
     # Logging in, and failures.
@@ -480,7 +489,7 @@ class LiveSession:
 
     def _fail(self, error: BaseException) -> None:
         self._session = None
-        self.failure = error_words(error)
+        self.failure = _error_words(error)
         self._report(error)
         for line in self.link.output[-3:]:
             self.timeline.remark(line, "quiet")
@@ -490,7 +499,7 @@ class LiveSession:
         self._watcher.attention_wanted(self, "has failed")
 
     def _report(self, error: BaseException) -> None:
-        self.timeline.remark(error_words(error), "error")
+        self.timeline.remark(_error_words(error), "error")
         self._changed()
 
     def _set_state(self, state: SessionState) -> None:
@@ -573,7 +582,7 @@ _STOPS = {
 }
 
 
-def end_words(turn: ClientTurn, seconds: float) -> str:
+def _end_words(turn: ClientTurn, seconds: float) -> str:
     """Return why a turn has ended, unless it is done, how long it took, and its tokens."""
     reason = turn.stop_reason or "end_turn"
     parts = [f"{seconds:.0f} s"]
@@ -583,22 +592,8 @@ def end_words(turn: ClientTurn, seconds: float) -> str:
     return " · ".join([words, *parts] if words else parts)
 
 
-def error_words(error: BaseException) -> str:
+def _error_words(error: BaseException) -> str:
     """Return the text of an error for the user."""
     if isinstance(error, TimeoutError) and not str(error):
         return "The agent did not respond in time"
     return str(error) or type(error).__name__
-
-
-def usable_servers(
-    agent: ConnectedAgent, servers: Sequence[McpServer], warn: Callable[[str], None]
-) -> list[McpServer]:
-    """Return these servers, and warn of the others: the session is opened without them."""
-    usable: list[McpServer] = []
-    for server in servers:
-        if agent.supports_mcp_server(server):
-            usable.append(server)
-        else:
-            kind = mcp_transport(server)
-            warn(f"Without the MCP server {server.name}: the agent does not support {kind}")
-    return usable

@@ -36,7 +36,7 @@ _END, _WORD, _LINE = "\x04", "\x17", "\x15"  # Ctrl-D, Ctrl-W, Ctrl-U
 _ERASE = ("\x7f", "\x08")
 
 
-def can_edit(descriptor: int) -> bool:
+def _can_edit(descriptor: int) -> bool:
     """Return whether this is a terminal that can erase what it shows."""
     return (
         sys.platform != "win32"
@@ -182,7 +182,7 @@ class Keyboard:
         *,
         editor: LineEditor | None = None,
     ) -> None:
-        self._editor = editor if editor is not None and can_edit(descriptor) else None
+        self._editor = editor if editor is not None and _can_edit(descriptor) else None
         self._mode = KeyMode(descriptor) if self._editor is not None else None
         self.is_terminal = os.isatty(descriptor)
         self._unfinished = ""  # before the end of the input

@@ -100,12 +100,12 @@ class SavedChats:
         except FileNotFoundError:
             return SavedChat()
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-            self._keep_unreadable(why_unreadable(error))
+            self._keep_unreadable(_why_unreadable(error))
             return SavedChat()
 
     def _keep_unreadable(self, why: str) -> None:
         try:
-            aside = put_aside(self.path)
+            aside = _move_aside(self.path)
         except OSError as error:
             self._is_lost_by_saving = True
             self.problem = f"{self.path} cannot be read ({why}), nor renamed: {error.strerror}"
@@ -166,7 +166,7 @@ class PermissionMemory:
         except FileNotFoundError:
             return []
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-            self.problem = f"{self.path} cannot be read: {why_unreadable(error)}"
+            self.problem = f"{self.path} cannot be read: {_why_unreadable(error)}"
             return []
 
     def decide(self, agent: str, request: PermissionRequest) -> RememberedRule | None:
@@ -198,7 +198,7 @@ class PermissionMemory:
         try:
             with self._lock.acquire(timeout=LOCK_S):
                 rules = self.rules()
-                aside = None if self.problem is None else put_aside(self.path)
+                aside = None if self.problem is None else _move_aside(self.path)
                 replace_file(self.path, msgspec.json.encode(change(rules)))
                 return aside
         except Timeout:
@@ -240,7 +240,7 @@ def _unescaped(pattern: str) -> str:
     return pattern
 
 
-def put_aside(path: Path) -> Path:
+def _move_aside(path: Path) -> Path:
     """Give a file another name in its folder; return the new path. Raises `OSError`."""
     for number in itertools.count(1):
         aside = path.with_name(f"{path.name}.unreadable-{number}")
@@ -262,7 +262,7 @@ def replace_file(path: Path, data: bytes) -> None:
         raise
 
 
-def why_unreadable(error: OSError | msgspec.MsgspecError | UnicodeDecodeError) -> str:
+def _why_unreadable(error: OSError | msgspec.MsgspecError | UnicodeDecodeError) -> str:
     """Return the reason for the user, without the path."""
     if isinstance(error, OSError):
         return error.strerror or str(error)

@@ -191,7 +191,7 @@ class _Search(Struct, frozen=True):
     words: str
 
 
-def choose_agent(screen: ChatScreen) -> None:
+def _choose_agent(screen: ChatScreen) -> None:
     """List the agents, and open a session of the chosen one in a tab."""
 
     def chosen(choice: _Start | _Search | None) -> None:
@@ -266,7 +266,7 @@ def _open_agent(screen: ChatScreen, label: str) -> None:
         screen.show_session(session)
 
 
-AGENTS = Command("agents", "alt+n", "Alt+N", "Open a session of another agent", choose_agent)
+AGENTS = Command("agents", "alt+n", "Alt+N", "Open a session of another agent", _choose_agent)
 
 
 # The values of all options of a session in one list: modes, models and others.
