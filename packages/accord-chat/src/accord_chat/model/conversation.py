@@ -353,7 +353,7 @@ def exported(
         document = {"title": title, "cwd": cwd, "events": events}
         return Export(msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n")
     pictures = _Pictures()
-    parts = [f"# {plain(title)}", *_export_parts(entries, cwd, pictures)]
+    parts = [f"# {plain(title)}", *_markdown_parts(entries, cwd, pictures)]
     if kind == "md":
         text = pictures.linked("\n\n".join(parts) + "\n")
         return Export(text, tuple(pictures.kept), pictures.token)
@@ -423,7 +423,7 @@ def _alternative(picture: Picture) -> str:
     return re.sub(r"[^\w. -]", "", one_line(picture.name, 80)) or "image"
 
 
-def _export_parts(entries: Iterable[Entry], cwd: str, pictures: _Pictures) -> Iterator[str]:
+def _markdown_parts(entries: Iterable[Entry], cwd: str, pictures: _Pictures) -> Iterator[str]:
     for entry in entries:
         marks = [pictures.part(picture) for picture in pictures_of(entry)]
         match entry.content:

@@ -314,7 +314,7 @@ def _read(path: Path) -> bytes:
         return file.read(MAX_IMAGE_BYTES + 1)
 
 
-# The clipboard is read by a program of the desktop.
+# The clipboard, which a program of the desktop reads.
 
 READ_S = 5.0  # for one program
 MAX_OUTPUT = 3 * MAX_IMAGE_BYTES  # as base64 or hexadecimal digits
@@ -350,7 +350,7 @@ async def clipboard_image(environment: Mapping[str, str] | None = None) -> bytes
     if not readers:
         raise NoImage(_missing(variables))
     for reader in readers:
-        data = await _clipboard_read(reader, variables)
+        data = await _read_image(reader, variables)
         if data:
             return data
     raise NoImage("There is no image on the clipboard")
@@ -384,7 +384,7 @@ def _missing(environment: Mapping[str, str]) -> str:
     return "There is no clipboard here: the program runs without a desktop"
 
 
-async def _clipboard_read(reader: _Reader, environment: Mapping[str, str]) -> bytes:
+async def _read_image(reader: _Reader, environment: Mapping[str, str]) -> bytes:
     words = list(reader.command)
     if reader.kinds is not None:
         listed = (await _output(reader.kinds, environment)).decode("ascii", "replace").split()
