@@ -35,6 +35,12 @@ RECORDINGS = ROOT / "tests/recordings"
 LINES = "".join(f"line {number}\n" for number in range(1, 41))
 
 
+@pytest.fixture(autouse=True)
+def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for the files also on a machine that is busy with other things."""
+    monkeypatch.setattr(turn_changes, "_LOOK_S", 20.0)
+
+
 class Silent(Agent):
     """Writes files itself; `report` also shows a diff."""
 
@@ -326,7 +332,6 @@ async def test_prompt_is_in_the_queue_while_the_files_are_read(
 
     async with open_chat(LocalAgent(Silent()), folder=tmp_path) as user:
         await user.until(lambda: user.session.state == "idle")
-        monkeypatch.setattr(turn_changes, "_LOOK_S", 20.0)
         monkeypatch.setattr(turn_changes, "state_of", slow)
         await user.send("Change it")
         await user.until(lambda: user.session.queue)
