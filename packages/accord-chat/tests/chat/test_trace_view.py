@@ -12,10 +12,10 @@ import pytest
 
 from accord import Agent, Turn
 from accord.script_agent.agent import ScriptAgent
-from accord_chat.chat import ChatOptions, prepare
+from accord_chat.chat import prepare
 from accord_chat.model import traffic
 from accord_chat.model.traffic import Observer, Traffic, matches
-from accord_chat.sources import OwnAgent, SourceSetup
+from accord_chat.sources import ChatOptions, OwnAgent, SourceSetup
 from accord_chat.view.app import ChatApp
 from accord_chat.view.text_views import ViewerScreen
 from accord_chat.view.trace_screen import MessageList, TraceScreen

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 from accord.client.agent_adapter import AuthMethod
 from accord.errors import AccordError
 from accord.local.run import run_program
-from accord_chat.chat import Chat, ChatOptions, MakeChat, prepare
+from accord_chat.chat import Chat, MakeChat, prepare
 from accord_chat.editor import NoEditor, PromptFile, open_in_editor
 from accord_chat.lines.commands import Commands, LineCommand, draft_rows, find_command
 from accord_chat.lines.keyboard import Keyboard, LineEditor
@@ -25,6 +25,7 @@ from accord_chat.lines.words import Printer
 from accord_chat.live_session import LiveSession
 from accord_chat.model.questions import PermissionQuestion, Question
 from accord_chat.pace import Pace
+from accord_chat.sources import ChatOptions
 from accord_terminal.toolkit.safe_text import one_line
 from accord_terminal.toolkit.terminal_login import run_terminal_login
 

@@ -29,11 +29,11 @@ from textual.notifications import SeverityLevel
 from accord.client.agent_adapter import AuthMethod
 from accord.errors import AccordError
 from accord.local.run import run_program
-from accord_chat.chat import Chat, ChatOptions, MakeChat, prepare
+from accord_chat.chat import Chat, MakeChat, prepare
 from accord_chat.editor import editor_command, has_own_window
 from accord_chat.live_session import LiveSession
 from accord_chat.pace import Pace, collect_in_pauses
-from accord_chat.sources import short_name
+from accord_chat.sources import ChatOptions, short_name
 from accord_chat.view.main_screen import MainScreen
 from accord_chat.view.terminal import Terminal
 from accord_chat.view.themes import BOXES, THEMES
