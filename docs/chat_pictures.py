@@ -20,9 +20,8 @@ from textual.widgets import OptionList
 
 from accord_chat.chat import Chat
 from accord_chat.live_session import Watcher
-from accord_chat.model.permission_memory import PermissionMemory
-from accord_chat.model.saved_chats import SavedChats
-from accord_chat.source import OwnAgent, SourceSetup
+from accord_chat.model.saved import PermissionMemory, SavedChats
+from accord_chat.sources import OwnAgent, SourceSetup
 from accord_chat.view.app import ChatApp
 from accord_chat.view.composer import Composer
 from accord_chat.view.permission_panel import PermissionPanel

@@ -1,27 +1,42 @@
-"""The connection to one agent, shared by its sessions; it can be made again."""
+"""The connection to one agent, shared by its sessions; it can be made again.
+
+`AgentLink` starts the agent of a source, or connects to it, when a session first needs it.
+`Login` logs a session in, one login at a time for all sessions of the agent. `SharedClient` is
+added for a session of `accord session`, which has other clients and one queue for all of them.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+import os
+import re
+import shlex
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Literal, Protocol, TypeAlias
 
+import msgspec
+
+from accord.client.agent_adapter import AuthMethod
 from accord.client.connect import ConnectedAgent, connect
 from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
+from accord.client.events import Decision, PermissionRequest
+from accord.client.handlers import Extension
 from accord.client.permissions import allow, deny
-from accord.errors import AccordError, ConnectionClosed
-from accord.transports.registry import ConnectionChange, Reconnect
-from accord_chat.login_gate import LoginGate
-from accord_chat.model.login_variables import login_variables
+from accord.errors import AccordError, AuthRequired, ConnectionClosed
+from accord.text import lenient_json
+from accord.transports.base import Frame
+from accord.transports.reconnect_settings import ConnectionChange, Reconnect
+from accord_chat.model.conversation import Timeline
+from accord_chat.model.questions import LoginQuestion, Question
 from accord_chat.model.traffic import Traffic
-from accord_chat.shared_client import SharedClient
-from accord_chat.source import SharedSession
-
-if TYPE_CHECKING:
-    from accord.client.events import Decision, PermissionRequest
-    from accord.transports.base import Frame
-    from accord_chat.source import Source
-
+from accord_chat.sources import SharedSession, Source
+from accord_terminal.sessions.cli.others_answers import OthersAnswers
+from accord_terminal.sessions.cursor import place_of
+from accord_terminal.sessions.named import CALL, QueuedPrompt, SessionStatus
+from accord_terminal.toolkit.login import choose_method
+from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.terminal_login import login_failure
 
 INITIALIZE_S = 120.0  # the agent may have to be downloaded before it starts
 RECEIVED_S = 0.5  # after a message
@@ -225,3 +240,260 @@ class AgentLink:
         if line.strip():
             self.output_lines += 1
             self.output = [*self.output[1 - MAX_OUTPUT_LINES :], line[:MAX_LINE_CHARACTERS]]
+
+
+class Visitor(Protocol):
+    """The session that needs the login."""
+
+    link: AgentLink
+    timeline: Timeline
+
+    @property
+    def agent_name(self) -> str:
+        """The name of the agent as the user knows it."""
+        ...
+
+    async def ask(self, question: Question) -> Any:
+        """Ask the user."""
+        ...
+
+    def login_changed(self, name: str) -> None:
+        """Take note which login the agent runs; none if the name is empty."""
+        ...
+
+
+class Login:
+    """The logins of one session: what the agent has refused without one is then tried again."""
+
+    def __init__(
+        self, session: Visitor, at_terminal: Callable[[AuthMethod], Awaitable[int]]
+    ) -> None:
+        self._session = session
+        self._at_terminal = at_terminal  # runs the agent's login command, returns its status
+        self._running: asyncio.Task[None] | None = None
+
+    async def run(self, refused: AuthRequired) -> None:
+        """Ask the user for a method and log in, unless another session has just done it.
+
+        Raises `AccordError` or `OSError` if it fails, and `refused` if the user declines.
+        """
+        gate = self._session.link.login_gate
+        before = gate.ended
+        async with gate.lock:
+            if gate.ended != before:
+                if not gate.has_succeeded:
+                    raise refused
+                return
+            gate.has_succeeded = False
+            try:
+                await self._log_in(refused)
+                gate.has_succeeded = True
+            finally:
+                gate.ended += 1
+        self._session.timeline.remark("Logged in", "info")
+
+    def cancel(self) -> bool:
+        """Cancel the login that the agent runs; return whether there was one."""
+        if self._running is None:
+            return False
+        self._running.cancel()
+        return True
+
+    async def _log_in(self, refused: AuthRequired) -> None:
+        link = self._session.link
+        agent = await link.agent()
+        variables = link.login_variables
+
+        async def ask(form: ElicitationForm) -> FormValues | None:
+            details = {method.id: self._detail(method) for method in agent.auth_methods}
+            return await self._session.ask(LoginQuestion(self._session.agent_name, form, details))
+
+        method = await choose_method(agent.auth_methods, refused, ask)
+        if method.terminal:
+            status = await self._at_terminal(method)
+            if status != 0:  # R-AUTH-17: a login that fails is reported
+                raise AccordError(login_failure(method, status))
+            await link.aclose()  # R-AUTH-18: the agent is started again
+        elif missing := self._missing(variables.get(method.id, ())):
+            raise AccordError(
+                f"The login {one_line(method.name, 60)!r} needs {' and '.join(missing)} in the "
+                "environment: set it before `accord chat` starts, or in the agent's settings"
+            )
+        else:
+            await self._authenticate(agent, method)
+
+    async def _authenticate(self, agent: ConnectedAgent, method: AuthMethod) -> None:
+        """Let the agent log in, until it has ended or the user cancels it."""
+        running = asyncio.create_task(agent.authenticate(method.id), name="accord chat login")
+        self._running = running
+        self._session.login_changed(method.name)
+        try:
+            await asyncio.wait([running])
+        finally:
+            self._running = None
+            running.cancel()
+            self._session.login_changed("")
+        if running.cancelled():
+            raise AccordError(f"The login {one_line(method.name, 60)!r} was cancelled")
+        await running
+
+    def _missing(self, names: Sequence[str]) -> list[str]:
+        env = {**os.environ, **self._session.link.source.setup.env}
+        return [name for name in names if not env.get(name)]
+
+    def _detail(self, method: AuthMethod) -> str:
+        """Return what the choice of a method does."""
+        source, names = self._session.link.source, self._session.link.login_variables
+        if method.terminal and source.login_command is not None:
+            return f"runs here: {shlex.join([*source.login_command, *method.args])}"
+        if variables := names.get(method.id):
+            missing = self._missing(variables)
+            return f"needs {', '.join(variables)}: {'not set' if missing else 'set'}"
+        return "the agent logs in by itself"
+
+
+class LoginGate:
+    """One login of an agent at a time: its other sessions wait for the result."""
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.ended = 0
+        self.has_succeeded = False
+
+
+# Legacy logins of the type `env_var` name the variables that they need. The type is no longer in
+# the protocol (R-AUTH-24): such a method decodes as one of the agent.
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_MARK = b"env_var"
+
+
+def login_variables(frame: bytes | bytearray | memoryview) -> dict[str, tuple[str, ...]]:
+    """Return the variables of each method of an `initialize` response; usually there are none."""
+    data = bytes(frame)
+    if _MARK not in data:
+        return {}
+    try:
+        message = lenient_json.loads(data)
+    except ValueError:
+        return {}
+    result = message.get("result") if lenient_json.is_object(message) else None
+    methods = result.get("authMethods") if lenient_json.is_object(result) else None
+    if not lenient_json.is_array(methods):
+        return {}
+    return dict(found for method in methods for found in _variables(method))
+
+
+def _variables(method: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
+    if not lenient_json.is_object(method) or method.get("type") != "env_var":
+        return
+    given = method.get("vars")
+    rows: list[Any] = list(given) if lenient_json.is_array(given) else []
+    rows.append({"name": method.get("varName")})
+    names = [
+        row["name"]
+        for row in rows
+        if lenient_json.is_object(row) and _is_name(row) and row.get("optional") is not True
+    ]
+    if isinstance(method.get("id"), str) and names:
+        yield method["id"], tuple(names)
+
+
+def _is_name(row: Mapping[str, Any]) -> bool:
+    name = row.get("name")
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None
+
+
+class SharedClient:
+    """Knows the queue and the other clients; `say` gets what the user has to know."""
+
+    def __init__(self, say: Callable[[str], None], changed: Callable[[], None]) -> None:
+        self.name = _own_name()
+        self.others: tuple[str, ...] = ()  # the names of the other clients
+        self.queue: tuple[QueuedPrompt, ...] = ()  # the running prompt, then those that wait
+        self._say = say
+        self._changed = changed
+        self._answers = OthersAnswers(lambda: self.name, self._say_answer)
+        self._agent: ConnectedAgent | None = None
+        self._begin = 0  # the entries before are history
+
+    @property
+    def extensions(self) -> Mapping[str, Extension]:
+        """What the owner of the session tells its clients."""
+        return {f"{CALL}entry": self._take_entry, f"{CALL}clients": self._take_clients}
+
+    async def begin(self, agent: ConnectedAgent) -> None:
+        """Introduce this client, before it opens the session."""
+        self._agent = agent
+        settings = {"name": self.name, "decides": True, "entries": True}
+        answer = await agent.call_extension(f"{CALL}client", settings)
+        status = msgspec.convert(answer, SessionStatus)
+        self._begin = place_of(status.cursor, status.session_id)
+        self.queue = status.queue
+        self.others = tuple(name for name in status.clients if name != self.name)
+        if answer["contextLost"]:
+            self._say("The agent could not restore the conversation: its context is new")
+        self._changed()
+
+    def is_own(self, prompt: QueuedPrompt) -> bool:
+        """Return whether this client has submitted a prompt."""
+        return prompt.by == self.name
+
+    @property
+    def running(self) -> QueuedPrompt | None:
+        """The prompt whose turn it is."""
+        return next((prompt for prompt in self.queue if prompt.state == "running"), None)
+
+    @property
+    def waiting(self) -> tuple[QueuedPrompt, int] | None:
+        """The own prompt that waits, and how many are before it."""
+        for number, prompt in enumerate(self.queue):
+            if prompt.state == "queued" and self.is_own(prompt):
+                return prompt, number
+        return None
+
+    async def withdraw(self, prompt_id: str) -> None:
+        """Remove a prompt of any client, or cancel its turn; raise `RequestError` if it is over."""
+        assert self._agent is not None, "it has begun"
+        await self._agent.call_extension(f"{CALL}withdraw", {"promptId": prompt_id})
+
+    def _take_clients(self, params: Mapping[str, Any]) -> None:
+        names = [*params["clients"]]
+        with suppress(ValueError):
+            names.remove(self.name)
+        self.others = tuple(names)
+        self._changed()
+
+    def _take_entry(self, params: Mapping[str, Any]) -> None:
+        entry = params["entry"]
+        if entry.get("seq", 0) <= self._begin:
+            return
+        prompt_id = entry.get("prompt")
+        match entry.get("kind"):
+            case "queued":
+                added = QueuedPrompt(prompt_id, "queued", entry["by"], entry["text"])
+                self.queue = (*self.queue, added)
+            case "started":
+                self.queue = tuple(
+                    msgspec.structs.replace(one, state="running")
+                    if one.prompt_id == prompt_id
+                    else one
+                    for one in self.queue
+                )
+            case "ended":
+                self.queue = tuple(one for one in self.queue if one.prompt_id != prompt_id)
+            case _:
+                self._answers(params)
+                return
+        self._changed()
+
+    def _say_answer(self, text: str) -> None:
+        self._say(f"{text[:1].upper()}{text[1:]}")
+
+
+def _own_name() -> str:
+    """Return a name that tells the terminals of a user apart."""
+    place = f"process {os.getpid()}"
+    with suppress(OSError):
+        place = os.ttyname(1).removeprefix("/dev/")
+    return f"accord chat ({place})"

@@ -104,9 +104,9 @@ def command(lines: bool, **given: Any) -> int:
             "work without one"
         )
     if lines or os.environ.get("TERM") in ("dumb", "unknown"):
-        from accord_chat.lines.run import run_lines as run
+        from accord_chat.lines.program import run_lines as run
     else:
-        from accord_chat.run import run_chat as run
-    from accord_chat.start import ChatOptions
+        from accord_chat.view.app import run_chat as run
+    from accord_chat.sources import ChatOptions
 
     return run(ChatOptions(**given))

@@ -1,4 +1,9 @@
-"""One session while it is open: sends the queued prompts, and keeps what the agent reports."""
+"""One session while it is open: sends the queued prompts, and keeps what the agent reports.
+
+`LiveSession.run` opens the session, runs the turns, and logs in if the agent requires it. Screens
+and lines read its properties, and are told of changes as its `Watcher`. `SessionOptions` restores
+modes and options when the agent is started again.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
+
+import click
 
 from accord.client.agent_adapter import AuthMethod
 from accord.client.connect import ConnectedAgent
@@ -23,24 +30,22 @@ from accord.errors import (
     TransportError,
     TurnInterrupted,
 )
-from accord.types.mcp import McpServer
+from accord.types.mcp import McpServer, mcp_transport
 from accord.types.session import SelectOption, SessionOption
-from accord_chat.agent_link import AgentLink
-from accord_chat.login import Login
-from accord_chat.model.attachments import Attachment
-from accord_chat.model.folder_files import FolderFiles
-from accord_chat.model.followed import names_file
-from accord_chat.model.prompt_queue import PromptQueue, QueuedPrompt
+from accord_chat.agent_link import AgentLink, Login
+from accord_chat.model.changes import Review, ReviewedHunk, names_file
+from accord_chat.model.conversation import Severity, Timeline
+from accord_chat.model.prompts import Attachment, PromptQueue, QueuedPrompt, prompt_contents
 from accord_chat.model.questions import PermissionQuestion, Question
-from accord_chat.model.review import Review, ReviewedHunk
-from accord_chat.model.timeline import Timeline
+from accord_chat.model.turn_changes import FolderFiles, TurnChanges
 from accord_chat.pace import Pace
-from accord_chat.prompt_contents import prompt_contents
-from accord_chat.session_options import SessionOptions
-from accord_chat.turn_changes import TurnChanges
-from accord_chat.turn_words import end_words, error_words
-from accord_chat.usable_servers import usable_servers
+from accord_chat.sources import SharedSession, Source
 from accord_terminal.toolkit.safe_text import one_line, relative_path
+from accord_terminal.toolkit.session_setup import (
+    apply_session_options,
+    option_values,
+    restore_session_options,
+)
 
 CANCEL_S = 30.0  # for the agent to end a cancelled turn; then the turn fails
 MAX_TITLE = 60
@@ -349,7 +354,16 @@ class LiveSession:
         self.timeline.remark(why, "warning", details)
 
     def _mcp_servers(self, agent: ConnectedAgent) -> list[McpServer]:
-        return usable_servers(agent, self.link.source.setup.mcp_servers, self._warn)
+        """Return the servers that the agent can use; warn of those that a session opens without."""
+        usable: list[McpServer] = []
+        for server in self.link.source.setup.mcp_servers:
+            if agent.supports_mcp_server(server):
+                usable.append(server)
+            else:
+                kind = mcp_transport(server)
+                name = server.name
+                self._warn(f"Without the MCP server {name}: the agent does not support {kind}")
+        return usable
 
     def _warn(self, text: str) -> None:
         self.timeline.remark(text, "warning")
@@ -379,7 +393,7 @@ class LiveSession:
     def _take(self, event: Event) -> None:
         self.timeline.apply(event)
         self._turn_changes.note(event)
-        if isinstance(event, ToolCall) and names_file(event):
+        if isinstance(event, ToolCall) and self._turn_changes.names_file(event):
             self._latest_call = event
         if isinstance(event, ToolCall) and not event.is_open:
             for hunk, verdict, why in self.review.finished(event):
@@ -460,7 +474,7 @@ class LiveSession:
 
     def _report_end(self, turn: ClientTurn) -> None:
         is_usual = turn.stop_reason in ("end_turn", "cancelled", None)
-        text = end_words(turn, time.monotonic() - self.turn_started_s)
+        text = _end_words(turn, time.monotonic() - self.turn_started_s)
         self.timeline.end_turn(text, "quiet" if is_usual else "warning")
 
     # Logging in, and failures.
@@ -474,7 +488,7 @@ class LiveSession:
 
     def _fail(self, error: BaseException) -> None:
         self._session = None
-        self.failure = error_words(error)
+        self.failure = _error_words(error)
         self._report(error)
         for line in self.link.output[-3:]:
             self.timeline.remark(line, "quiet")
@@ -484,7 +498,7 @@ class LiveSession:
         self._watcher.attention_wanted(self, "has failed")
 
     def _report(self, error: BaseException) -> None:
-        self.timeline.remark(error_words(error), "error")
+        self.timeline.remark(_error_words(error), "error")
         self._changed()
 
     def _set_state(self, state: SessionState) -> None:
@@ -495,3 +509,90 @@ class LiveSession:
 
     def _changed(self) -> None:
         self._watcher.session_changed(self)
+
+
+class SessionOptions:
+    """What the options of a session have to be when its agent is started again.
+
+    Agents load a session with their default values: one that was read-only could then write.
+    """
+
+    def __init__(self, values: Mapping[str, str | bool] | None) -> None:
+        """`values` are those of the last start of the program."""
+        self._saved = dict(values or {})
+        self._mode_id = ""  # of the option for the mode; not saved
+        self._is_opened = False
+        self.has_lost_mode = False
+        """Whether the mode before could not be set: the agent may do more than the user expects."""
+
+    def values(self, transcript: Transcript) -> dict[str, str | bool]:
+        """Return the values that the user has seen last."""
+        if transcript.mode_option is not None:
+            self._mode_id = transcript.mode_option.id
+        return self._saved | option_values(transcript.options)
+
+    async def prepare(
+        self,
+        session: ClientSession,
+        source: Source,
+        seen: Mapping[str, str | bool],
+        *,
+        is_new: bool,
+    ) -> list[tuple[str, Severity]]:
+        """Set the options of a session that has just been opened; return remarks about it.
+
+        `seen` are the values before. Those of a server or a shared session stay, because other
+        clients may have changed them.
+        """
+        setup, given = source.setup, source.setup.given
+        remarks: list[tuple[str, Severity]] = []
+        if is_new:
+            remarks += await _apply(session, setup.model, setup.mode, setup.options)
+        if not source.is_remote and not isinstance(source, SharedSession):
+            done = await restore_session_options(session, seen, self._mode_id)
+            self._saved |= done.not_set
+            self.has_lost_mode = bool(done.lost_mode)
+            remarks.extend((f"Set again: {text}", "info") for text in done.restored)
+            remarks.extend((f"Not as before: {text}", "warning") for text in done.failed)
+        if not self._is_opened and (seen or not is_new):
+            problems = await _apply(session, given.model, given.mode, given.options)
+            remarks += problems
+            if given.mode is not None:
+                self.has_lost_mode = bool(problems)
+        self._is_opened = True
+        return remarks
+
+
+async def _apply(
+    session: ClientSession, model: str | None, mode: str | None, options: tuple[str, ...]
+) -> list[tuple[str, Severity]]:
+    try:
+        await apply_session_options(session, model=model, mode=mode, options=options)
+    except click.UsageError as error:
+        return [(error.format_message(), "warning")]
+    return []
+
+
+_STOPS = {
+    "cancelled": "Cancelled",
+    "max_tokens": "Stopped: the model's limit of tokens is reached",
+    "max_turn_requests": "Stopped: the limit of requests to the model is reached",
+    "refusal": "The agent refused to continue",
+}
+
+
+def _end_words(turn: ClientTurn, seconds: float) -> str:
+    """Return why a turn has ended, unless it is done, how long it took, and its tokens."""
+    reason = turn.stop_reason or "end_turn"
+    parts = [f"{seconds:.0f} s"]
+    if turn.token_usage is not None:
+        parts.append(f"{turn.token_usage.total:,} tokens")
+    words = _STOPS.get(reason, "" if reason == "end_turn" else f"Stopped: {reason}")
+    return " · ".join([words, *parts] if words else parts)
+
+
+def _error_words(error: BaseException) -> str:
+    """Return the text of an error for the user."""
+    if isinstance(error, TimeoutError) and not str(error):
+        return "The agent did not respond in time"
+    return str(error) or type(error).__name__

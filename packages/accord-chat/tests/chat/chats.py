@@ -18,11 +18,8 @@ from accord.transports.base import Transport, TransportFactory
 from accord.transports.memory import pair
 from accord_chat.chat import Chat
 from accord_chat.live_session import LiveSession, Watcher
-from accord_chat.model.known_agents import KnownAgent
-from accord_chat.model.permission_memory import PermissionMemory
-from accord_chat.model.saved_chats import SavedChats
-from accord_chat.source import Source, SourceSetup
-from accord_chat.sources import Sources
+from accord_chat.model.saved import PermissionMemory, SavedChats
+from accord_chat.sources import KnownAgent, Source, Sources, SourceSetup
 from accord_chat.view.app import ChatApp
 from accord_chat.view.composer import Composer
 from accord_chat.view.permission_panel import PermissionPanel

@@ -31,8 +31,8 @@ PRELOADED = (
     "accord.program",
     "accord.script_agent.agent",
     "accord_chat.command",
-    "accord_chat.lines.run",
-    "accord_chat.run",
+    "accord_chat.lines.program",
+    "accord_chat.view.app",
 )
 FORWARD = Path(__file__).with_name("forward.py")
 SOCKET = str(Path(tempfile.gettempdir(), f"accord-{uuid4().hex}"))

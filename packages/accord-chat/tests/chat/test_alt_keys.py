@@ -6,7 +6,7 @@ import pytest
 from textual import events
 from textual._xterm_parser import XTermParser
 
-from accord_chat.view.alt_keys import with_plain_alt_keys
+from accord_chat.view.terminal import with_plain_alt_keys
 
 
 @pytest.mark.parametrize(

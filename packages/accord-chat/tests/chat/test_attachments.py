@@ -13,9 +13,14 @@ import pytest
 from textual.events import Paste
 
 from accord import Agent, ContentBlock, ImageContent, ResourceLink, Turn
-from accord_chat.model.attachments import MAX_ATTACHED, attached, dropped_images
-from accord_chat.model.clipboard import NoImage, clipboard_image
-from accord_chat.view.attachment_bar import AttachmentBar
+from accord_chat.model.prompts import (
+    MAX_ATTACHED,
+    NoImage,
+    attached,
+    clipboard_image,
+    dropped_images,
+)
+from accord_chat.view.prompt_area import AttachmentBar
 from chat.chats import LocalAgent, Typist, open_chat
 from chat.images import picture
 
@@ -26,7 +31,7 @@ IMAGE = picture()
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give the programs of the clipboard time on a busy machine."""
-    monkeypatch.setattr("accord_chat.model.clipboard.READ_S", 50.0)
+    monkeypatch.setattr("accord_chat.model.prompts.READ_S", 50.0)
 
 
 class Viewer(Agent):
@@ -303,7 +308,7 @@ async def test_clipboard_without_a_usable_image_says_why(
 async def test_program_that_hangs_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("accord_chat.model.clipboard.READ_S", 0.2)
+    monkeypatch.setattr("accord_chat.model.prompts.READ_S", 0.2)
     program(tmp_path, "pngpaste", "time.sleep(60)")
     with pytest.raises(NoImage, match="pngpaste did not respond in time"):
         await clipboard_image(desktop(tmp_path))

@@ -14,13 +14,13 @@ from accord import Agent, MemoryStore, Turn
 from accord.script_agent.agent import ScriptAgent
 from accord_chat.view import chat_screen
 from accord_chat.view.app import ChatApp
-from accord_chat.view.completions import CompletionList
 from accord_chat.view.form_panel import FormPanel, PagePanel
-from accord_chat.view.login_panel import LoginPanel
 from accord_chat.view.main_screen import MainScreen
 from accord_chat.view.permission_panel import PermissionPanel
 from accord_chat.view.pick_screen import PickScreen
-from accord_chat.view.rows_view import RowsView
+from accord_chat.view.prompt_area import CompletionList
+from accord_chat.view.question_area import LoginPanel
+from accord_chat.view.text_views import RowsView
 from chat.chats import LocalAgent, open_chat
 
 VERSIONS = pytest.mark.parametrize("version", [1, 2])
@@ -386,7 +386,7 @@ async def test_frame_that_is_due_when_the_program_ends_is_not_drawn(tmp_path: Pa
 
 
 async def test_agent_that_cannot_start_is_reported(tmp_path: Path) -> None:
-    from accord_chat.source import OwnAgent, SourceSetup
+    from accord_chat.sources import OwnAgent, SourceSetup
 
     source = OwnAgent("missing", ["/no/such/program"], SourceSetup())
     async with open_chat(source, folder=tmp_path) as user:

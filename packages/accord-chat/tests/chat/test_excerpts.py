@@ -12,11 +12,11 @@ from accord import Agent, Turn
 from accord.client.events import ToolCall
 from accord.types.tool_calls import Diff
 from accord_chat.lines.words import whole_call
-from accord_chat.model.timeline import Entry
+from accord_chat.model.conversation import Entry
 from accord_chat.view import entry_lines
 from accord_chat.view.entry_lines import EntryLines
 from accord_chat.view.lazy_lines import Lines
-from accord_chat.view.pictures.previews import Previews
+from accord_chat.view.pictures import Previews
 from accord_terminal.toolkit.excerpt_place import lines_before_diff
 from chat.chats import LocalAgent, open_chat
 

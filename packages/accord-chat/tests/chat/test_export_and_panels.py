@@ -16,8 +16,7 @@ from accord.client.transcript import Transcript
 from accord.script_agent.agent import ScriptAgent
 from accord.types.content import ImageContent
 from accord.types.tool_calls import Diff
-from accord_chat.model.export import Export, Format, exported, write_export
-from accord_chat.model.timeline import Timeline
+from accord_chat.model.conversation import Export, Format, Timeline, exported, write_export
 from chat.chats import LocalAgent, open_chat
 from chat.images import picture
 

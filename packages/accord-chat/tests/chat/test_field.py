@@ -8,9 +8,8 @@ import pytest
 from textual import events
 
 from accord.script_agent.agent import ScriptAgent
-from accord_chat.view.field import Field
 from accord_chat.view.form_panel import FormPanel
-from accord_chat.view.pick_screen import Choice, PickScreen
+from accord_chat.view.pick_screen import Choice, Field, PickScreen
 from chat.chats import LocalAgent, Typist, open_chat
 
 

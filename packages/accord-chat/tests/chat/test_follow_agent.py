@@ -12,7 +12,7 @@ from accord import Agent, Turn
 from accord.client.events import ToolCall
 from accord.local.files import Roots
 from accord.types.tool_calls import Diff, ToolCallLocation
-from accord_chat.model.followed import MAX_LINES, FollowedFile, place_of, read_place
+from accord_chat.model.changes import MAX_LINES, FollowedFile, place_of, read_place
 from accord_chat.view.file_pane import FilePane, FileView
 from chat.chats import LocalAgent, Typist, open_chat
 

@@ -14,8 +14,7 @@ from accord.errors import AccordError
 from accord.local.files import Roots
 from accord.types.git_patch import git_patch
 from accord.types.tool_calls import Diff
-from accord_chat.model.hunks import Conflict, hunks_of, lines_before, undo, undone_text
-from accord_chat.model.review import Review
+from accord_chat.model.changes import Conflict, Review, hunks_of, lines_before, undo, undone_text
 
 OLD = "".join(f"line {n}\n" for n in range(1, 31))
 NEW = OLD.replace("line 5\n", "LINE 5\n").replace("line 20\n", "").replace("line 28\n", "28\nx\n")

@@ -8,7 +8,7 @@ from textual import events
 
 from accord import Agent, Turn
 from accord.client.agent_adapter import SessionInfo
-from accord_chat.view.commands.stored_sessions import session_choices
+from accord_chat.view.commands import session_choices
 from chat.chats import LocalAgent, open_chat
 
 COMMAND = "deploy --to " + "production-cluster-" * 30 + " --delete-everything"

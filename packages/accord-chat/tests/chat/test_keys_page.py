@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accord_chat.view.keys import COMMANDS, TRANSCRIPT_KEYS, TYPING_KEYS
+from accord_chat.view.commands import COMMANDS, TRANSCRIPT_KEYS, TYPING_KEYS
 from project import ROOT
 
 PAGE = ROOT / "docs/reference/chat-keys.md"

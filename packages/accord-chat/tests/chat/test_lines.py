@@ -12,8 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from accord_chat.lines.command_table import COMMANDS, LineCommand, find_command
-from accord_chat.lines.commands import GROUPS
+from accord_chat.lines.commands import COMMANDS, Commands, LineCommand, find_command
 from chat.line_chats import AGENT, LinesChat
 from project import ROOT
 
@@ -392,7 +391,7 @@ def test_lines_need_no_textual(tmp_path: Path) -> None:
 
 def test_every_command_has_a_method_and_is_on_the_page() -> None:
     page = PAGE.read_text("utf-8")
-    assert [one.name for one in COMMANDS if not any(hasattr(g, one.name) for g in GROUPS)] == []
+    assert [one.name for one in COMMANDS if not hasattr(Commands, one.name)] == []
     rows = [f"| `{one.usage.replace('|', chr(92) + '|')}` | {one.summary} |" for one in COMMANDS]
     assert [row for row in rows if row not in page] == []
 

@@ -11,8 +11,8 @@ import pytest
 from accord import Agent, Turn
 from accord.agent import AgentAuthMethod, AuthenticationMixin
 from accord.errors import InvalidRequest
-from accord_chat.model.login_variables import login_variables
-from accord_chat.source import OwnAgent, SourceSetup
+from accord_chat.agent_link import login_variables
+from accord_chat.sources import OwnAgent, SourceSetup
 from chat.chats import LocalAgent, Typist, open_chat
 from requirement import requirement
 

@@ -10,12 +10,12 @@ import pytest
 from accord import Agent, Turn
 from accord.client.events import PermissionRequest, ToolCall
 from accord.types.tool_calls import Diff, ToolCallLocation
-from accord_chat.model.permission_memory import (
+from accord_chat.editor import editor_command, has_own_window
+from accord_chat.model.saved import (
     PermissionMemory,
     RememberedRule,
     suggested_rules,
 )
-from accord_chat.view.editor import editor_command, has_own_window
 from accord_chat.view.review_screen import ReviewScreen
 from chat.chats import LocalAgent, open_chat
 

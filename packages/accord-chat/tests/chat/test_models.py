@@ -9,13 +9,18 @@ from pathlib import Path
 import pytest
 
 from accord.client.events import Notice, Text, Thought, ToolCall
-from accord.client.transcript import Message, Transcript
-from accord_chat.model.folder_files import FolderFiles
-from accord_chat.model.fuzzy import best_matches
-from accord_chat.model.mentions import mention_before, mention_text, mentions
-from accord_chat.model.prompt_queue import PromptQueue
-from accord_chat.model.saved_chats import SavedChat, SavedChats, SavedTab
-from accord_chat.model.timeline import Remark, Timeline
+from accord.client.message import Message
+from accord.client.transcript import Transcript
+from accord_chat.model.conversation import Remark, Timeline
+from accord_chat.model.prompts import (
+    PromptQueue,
+    best_matches,
+    mention_before,
+    mention_text,
+    mentions,
+)
+from accord_chat.model.saved import SavedChat, SavedChats, SavedTab
+from accord_chat.model.turn_changes import FolderFiles
 from accord_chat.view.lazy_lines import LongText
 
 

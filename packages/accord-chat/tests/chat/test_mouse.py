@@ -11,7 +11,7 @@ from textual.strip import Strip
 from textual.widgets import OptionList
 
 from accord import Agent, Turn
-from accord_chat.view.field import Field
+from accord_chat.view.pick_screen import Field
 from accord_chat.view.transcript_view import TranscriptView
 from chat.chats import LocalAgent, Typist, open_chat
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from accord_chat.view.notification import notification
+from accord_chat.view.app import notification
 from chat.line_chats import AGENT, LinesChat
 
 FOCUS_LOST, FOCUS_GAINED = b"\x1b[O", b"\x1b[I"

@@ -9,8 +9,7 @@ import pytest
 from textual import events
 
 from accord.script_agent.agent import ScriptAgent
-from accord_chat.view.pastes import ESCAPE_S, PasteFilter, pasted_text
-from accord_chat.view.pictures.terminal import InputParser
+from accord_chat.view.terminal import ESCAPE_S, InputParser, PasteFilter, pasted_text
 from chat.chats import LocalAgent, open_chat
 from chat.terminal import Terminal, needs_tmux, open_terminal
 
@@ -61,7 +60,7 @@ def test_end_of_a_paste_in_a_paste_gives_no_keys() -> None:
 
 def test_escape_is_a_key_if_nothing_follows(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 0.0
-    monkeypatch.setattr("accord_chat.view.pastes.time.monotonic", lambda: now_s)
+    monkeypatch.setattr("accord_chat.view.terminal.time.monotonic", lambda: now_s)
     parser = InputParser()
     assert not list(parser.feed("\x1b"))
     assert not list(parser.tick())

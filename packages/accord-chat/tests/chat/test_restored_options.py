@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from accord_chat.source import GivenOptions, OwnAgent, SourceSetup
+from accord_chat.sources import GivenOptions, OwnAgent, SourceSetup
 from chat.chats import open_chat
 from project import ROOT
 from versions import only

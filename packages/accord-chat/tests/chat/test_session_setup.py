@@ -12,11 +12,12 @@ import pytest
 
 from accord import Agent, MemoryStore, PlanEntry, Session, Turn
 from accord.types.mcp import McpServerHttp, McpServerStdio
-from accord_chat.model.timeline import Remark
-from accord_chat.start import ChatOptions, prepare
+from accord_chat.chat import prepare
+from accord_chat.model.conversation import Remark
+from accord_chat.sources import ChatOptions
 from accord_chat.view.app import ChatApp
 from accord_chat.view.pick_screen import PickScreen
-from accord_chat.view.viewer_screen import ViewerScreen
+from accord_chat.view.text_views import ViewerScreen
 from chat.chats import HandAgent, LocalAgent, open_chat, typing_at
 from quirk import quirk
 

@@ -12,12 +12,10 @@ from accord import Agent, MemoryStore, Turn
 from accord.errors import AccordError
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.base import Transport
-from accord_chat.model.known_agents import short_name
-from accord_chat.model.saved_chats import SavedChat, SavedChats, SavedTab
-from accord_chat.source import OwnAgent, SourceSetup
-from accord_chat.sources import ChatOptions, Sources
+from accord_chat.model.saved import SavedChat, SavedChats, SavedTab
+from accord_chat.sources import ChatOptions, OwnAgent, Sources, SourceSetup, short_name
+from accord_chat.view.bars import tab_line
 from accord_chat.view.pick_screen import PickScreen
-from accord_chat.view.tabs import tab_line
 from chat.chats import LocalAgent, Typist, open_chat
 from raw_peer import RawPeer
 

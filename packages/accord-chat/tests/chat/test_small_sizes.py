@@ -11,9 +11,9 @@ from textual.widgets._toast import Toast
 from accord import Agent, Turn
 from accord.script_agent.agent import ScriptAgent
 from accord.types.session import ContextUsage, Cost
-from accord_chat.source import OwnAgent, SourceSetup
+from accord_chat.sources import OwnAgent, SourceSetup
+from accord_chat.view.bars import activity_text, status_text
 from accord_chat.view.pick_screen import PickScreen
-from accord_chat.view.status import activity_text, status_text
 from chat.chats import LocalAgent, Typist, open_chat
 
 

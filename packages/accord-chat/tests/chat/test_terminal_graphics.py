@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from accord_chat.view.pictures.decode import Pixels
-from accord_chat.view.pictures.kitty import kitty
-from accord_chat.view.pictures.sixel import sixel
-from accord_chat.view.pictures.terminal_replies import KITTY_ID, Replies, question
+from accord_chat.view.pictures import Pixels, kitty, sixel
+from accord_chat.view.terminal import KITTY_ID, Replies, question
 from chat.fake_terminal import FakeTerminal
 from chat.forked import command
 

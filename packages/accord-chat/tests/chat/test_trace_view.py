@@ -12,14 +12,13 @@ import pytest
 
 from accord import Agent, Turn
 from accord.script_agent.agent import ScriptAgent
+from accord_chat.chat import prepare
 from accord_chat.model import traffic
 from accord_chat.model.traffic import Observer, Traffic, matches
-from accord_chat.source import OwnAgent, SourceSetup
-from accord_chat.start import ChatOptions, prepare
+from accord_chat.sources import ChatOptions, OwnAgent, SourceSetup
 from accord_chat.view.app import ChatApp
-from accord_chat.view.message_list import MessageList
-from accord_chat.view.trace_screen import TraceScreen
-from accord_chat.view.viewer_screen import ViewerScreen
+from accord_chat.view.text_views import ViewerScreen
+from accord_chat.view.trace_screen import MessageList, TraceScreen
 from accord_trace.filtering import Filter
 from accord_trace.trace import open_trace
 from chat.chats import HandAgent, LocalAgent, Typist, open_chat, typing_at

@@ -10,8 +10,13 @@ import pytest
 
 from accord.client.events import PermissionRequest, ToolCall
 from accord.types.tool_calls import ToolCallLocation
-from accord_chat.model.permission_memory import PermissionMemory, RememberedRule
-from accord_chat.model.saved_chats import SavedChat, SavedChats, SavedTab
+from accord_chat.model.saved import (
+    PermissionMemory,
+    RememberedRule,
+    SavedChat,
+    SavedChats,
+    SavedTab,
+)
 from chat.chats import LocalAgent, open_chat
 from chat.line_chats import LinesChat
 from chat.test_memory_and_review import Writer, shop

@@ -6,23 +6,39 @@ import json
 import os
 import subprocess
 import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from accord import Agent, Turn
 from accord.client.events import ToolCall
+from accord.client.shared_sequence import SharedSequence, appended
+from accord.client.transcript import Transcript
 from accord.transports.base import Transport
-from accord.types.tool_calls import Diff, ToolCallLocation
-from accord_chat import turn_changes
-from accord_chat.model.folder_files import FolderFiles
-from accord_chat.model.unreported import FolderState, changes_between, state_of
+from accord.types.tool_calls import Diff, ToolCallLocation, ToolContent
+from accord_chat.model import turn_changes
+from accord_chat.model.conversation import Timeline
+from accord_chat.model.turn_changes import (
+    FolderFiles,
+    FolderState,
+    TurnChanges,
+    changes_between,
+    state_of,
+)
 from chat.chats import HandAgent, LocalAgent, open_chat
 from project import ROOT
 from raw_peer import RawPeer
 
 RECORDINGS = ROOT / "tests/recordings"
 LINES = "".join(f"line {number}\n" for number in range(1, 41))
+
+
+@pytest.fixture(autouse=True)
+def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for the files also on a machine that is busy with other things."""
+    monkeypatch.setattr(turn_changes, "_LOOK_S", 20.0)
 
 
 class Silent(Agent):
@@ -213,6 +229,61 @@ class OpenCode(HandAgent):
                     pass
 
 
+class CountedParts(list[ToolContent]):
+    """A list that counts how often its items are looked at."""
+
+    looks = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        self.looks += 1
+        return super().__getitem__(index)
+
+    def __iter__(self) -> Iterator[ToolContent]:
+        for item in super().__iter__():
+            self.looks += 1
+            yield item
+
+
+def test_each_appended_part_is_looked_at_a_few_times_not_with_each_chunk(tmp_path: Path) -> None:
+    changes = TurnChanges(FolderFiles(tmp_path), Timeline(Transcript()))
+    parts = CountedParts()
+    content = SharedSequence[ToolContent](parts, 0)
+    count = 400
+    for number in range(count):
+        content = content.plus(f"part {number}")
+        changes.note(call := ToolCall(id="a", content=content))
+        assert not changes.names_file(call)
+    assert parts.looks <= 4 * count
+    changes.note(call := ToolCall(id="a", content=content.plus(Diff("/a.txt", "", "new"))))
+    assert changes.names_file(call)
+    changes.note(call := ToolCall(id="a", content=call.content, status="completed"))
+    assert changes.names_file(call)
+    changes.note(call := ToolCall(id="a", content=("replaced",)))
+    assert not changes.names_file(call)
+    assert parts.looks <= 4 * count + 8
+
+
+@pytest.mark.parametrize("replaced_by", ["tuple", "appended"])
+async def test_paths_of_content_that_was_replaced_are_kept(
+    tmp_path: Path, replaced_by: str
+) -> None:
+    timeline = Timeline(Transcript())
+    changes = TurnChanges(FolderFiles(tmp_path), timeline)
+    await changes.begin()
+    call = ToolCall(id="a", content=appended(("first",), Diff(f"{tmp_path}/a.txt", "", "a")))
+    changes.note(call)
+    content: Sequence[ToolContent] = ("no", Diff(f"{tmp_path}/b.txt", "", "b"), "more")
+    if replaced_by == "appended":  # to another list than before, which is longer
+        content = appended(content, "and more")
+    changes.note(ToolCall(id="a", content=content))
+    for name in ("a.txt", "b.txt", "other.txt"):
+        (tmp_path / name).write_text("new\n")
+    await changes.end()
+    shown = [entry.content for entry in timeline.entries]
+    titles = [one.title for one in shown if isinstance(one, ToolCall)]
+    assert titles == ["Changed by the agent: a.txt, b.txt", "Not reported by the agent: other.txt"]
+
+
 async def test_edit_of_opencode_is_reported_and_can_be_undone(tmp_path: Path) -> None:
     async with open_chat(OpenCode(tmp_path), folder=tmp_path) as user:
         await user.send("Write notes.txt")
@@ -261,7 +332,6 @@ async def test_prompt_is_in_the_queue_while_the_files_are_read(
 
     async with open_chat(LocalAgent(Silent()), folder=tmp_path) as user:
         await user.until(lambda: user.session.state == "idle")
-        monkeypatch.setattr(turn_changes, "_LOOK_S", 20.0)
         monkeypatch.setattr(turn_changes, "state_of", slow)
         await user.send("Change it")
         await user.until(lambda: user.session.queue)

@@ -11,7 +11,7 @@ import pytest
 from accord import Agent, Session
 from accord.agent import AgentAuthMethod, AuthenticationMixin
 from accord.script_agent.agent import ScriptAgent
-from accord_chat.source import OwnAgent, SourceSetup
+from accord_chat.sources import OwnAgent, SourceSetup
 from chat.chats import LocalAgent, Typist, open_chat
 
 KEYS = ("Enter", "Esc", "F1", "Ctrl+Q")

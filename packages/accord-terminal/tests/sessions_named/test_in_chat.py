@@ -11,7 +11,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from accord.client.events import Decision, PermissionRequest
-from accord_chat.start import ChatOptions, prepare
+from accord_chat.chat import prepare
+from accord_chat.sources import ChatOptions
 from accord_chat.view.app import ChatApp
 from accord_chat.view.permission_panel import PermissionPanel
 from accord_terminal.sessions import open_session

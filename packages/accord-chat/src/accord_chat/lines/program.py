@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Coroutine, Generator
 from pathlib import Path
@@ -12,21 +14,18 @@ from typing import Any, Literal, TypeAlias
 
 from accord.client.agent_adapter import AuthMethod
 from accord.errors import AccordError
-from accord_chat.chat import Chat
-from accord_chat.lines.command_table import LineCommand, find_command
-from accord_chat.lines.commands import Commands
-from accord_chat.lines.dialogs import ask_form
-from accord_chat.lines.editor import NoEditor, PromptFile, open_in_editor
-from accord_chat.lines.keyboard import Keyboard
-from accord_chat.lines.line_editor import LineEditor
-from accord_chat.lines.permission import answer, show_permission
-from accord_chat.lines.printer import Printer
-from accord_chat.lines.prompt_commands import draft_rows
+from accord.local.run import run_program
+from accord_chat.chat import Chat, MakeChat, prepare
+from accord_chat.editor import NoEditor, PromptFile, open_in_editor
+from accord_chat.lines.commands import Commands, LineCommand, draft_rows, find_command
+from accord_chat.lines.keyboard import Keyboard, LineEditor
+from accord_chat.lines.questions import answer, ask_form, show_permission
 from accord_chat.lines.reader import SessionReader
+from accord_chat.lines.words import Printer
 from accord_chat.live_session import LiveSession
 from accord_chat.model.questions import PermissionQuestion, Question
 from accord_chat.pace import Pace
-from accord_chat.start import MakeChat
+from accord_chat.sources import ChatOptions
 from accord_terminal.toolkit.safe_text import one_line
 from accord_terminal.toolkit.terminal_login import run_terminal_login
 
@@ -494,3 +493,30 @@ def _interrupts(call: Callable[[], None]) -> Generator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def run_lines(options: ChatOptions) -> int:
+    """Run the program; return its exit status."""
+    start = prepare(options)
+    encoding = sys.stdout.encoding or "utf-8"
+
+    def write(text: str) -> None:
+        try:
+            sys.stdout.buffer.write(text.encode(encoding, "backslashreplace"))
+            sys.stdout.buffer.flush()
+        except (OSError, ValueError):  # the reader has gone
+            program.quit()
+
+    program = LinesProgram(start.make_chat, Printer(write, _width), lists_sessions=options.resume)
+    try:
+        return run_program(program.run())
+    finally:
+        start.saved.release()
+
+
+def _width() -> int | None:
+    """Return the columns of the terminal; None if the output goes elsewhere."""
+    try:
+        return os.get_terminal_size(1).columns or None
+    except (OSError, ValueError):
+        return None

@@ -9,7 +9,7 @@ from typing import Generic, TypeAlias, TypeVar
 from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
 from accord.client.events import Decision, PermissionRequest
 from accord.types.permission import PermissionOption
-from accord_chat.model.permission_memory import RememberedRule, suggested_rules
+from accord_chat.model.saved import RememberedRule, suggested_rules
 
 _LETTERS = {"allow_once": "y", "allow_always": "a", "reject_once": "n", "reject_always": "d"}
 

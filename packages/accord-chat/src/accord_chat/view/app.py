@@ -1,12 +1,21 @@
-"""The program on the screen: owns the tasks of the chat, and the terminal."""
+"""The program on the screen: owns the tasks of the chat, and the terminal.
+
+`run_chat` runs it. The terminal is given to the user's editor and to login commands, and is asked
+for desktop notifications.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import os
+import shlex
 import shutil
 import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,18 +28,62 @@ from textual.notifications import SeverityLevel
 
 from accord.client.agent_adapter import AuthMethod
 from accord.errors import AccordError
-from accord_chat.chat import Chat
+from accord.local.run import run_program
+from accord_chat.chat import Chat, MakeChat, prepare
+from accord_chat.editor import editor_command, has_own_window
 from accord_chat.live_session import LiveSession
-from accord_chat.model.known_agents import short_name
-from accord_chat.pace import Pace
-from accord_chat.start import MakeChat
-from accord_chat.view.editor import editor_command, has_own_window
-from accord_chat.view.login_command import log_in_here
+from accord_chat.pace import Pace, collect_in_pauses
+from accord_chat.sources import ChatOptions, short_name
 from accord_chat.view.main_screen import MainScreen
-from accord_chat.view.notification import notification
-from accord_chat.view.pictures.terminal import Terminal
+from accord_chat.view.terminal import Terminal
 from accord_chat.view.themes import BOXES, THEMES
 from accord_terminal.toolkit.safe_text import one_line, printable
+from accord_terminal.toolkit.terminal_login import run_terminal_login, without_interrupts
+
+CHECK_S = 1.0
+# Keys are read, and the screen is written, in threads of Textual, which wait for this one.
+SWITCH_S = 0.0005
+HUNG_UP = 129  # as shells report SIGHUP
+
+
+def run_chat(options: ChatOptions) -> int:
+    """Run the program; return its exit status."""
+    start = prepare(options)
+    app = ChatApp(start.make_chat, lists_sessions=options.resume, notifies=start.notifies)
+    threading.Thread(target=_leave_without_terminal, name="accord terminal", daemon=True).start()
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_S)
+    try:
+        status = run_program(_run(app))
+    finally:
+        sys.setswitchinterval(before_s)
+        start.saved.release()
+    if app.failure is not None:
+        raise app.failure
+    return status
+
+
+def _leave_without_terminal() -> None:
+    """End the process some time after its terminal was closed.
+
+    Textual can then wait forever for a thread that cannot write any more. Drafts are saved while
+    they are typed, and agents end with this process.
+    """
+    while os.isatty(1):
+        time.sleep(CHECK_S)
+    time.sleep(CHECK_S)  # for an orderly end
+    os._exit(HUNG_UP)
+
+
+async def _run(app: ChatApp) -> int:
+    collecting = asyncio.create_task(collect_in_pauses(app.pace))
+    try:
+        status = await app.run_async()
+    finally:
+        collecting.cancel()
+        await app.aclose()
+    return status or app.return_code or 0
+
 
 SIZE_S = 1.0
 FRAME_S = 1 / 120  # of the screen; Textual can wait for two of them after a key
@@ -256,3 +309,50 @@ class ChatApp(App[int]):
     def on_app_blur(self) -> None:
         """Note that the user looks elsewhere."""
         self._has_focus = False
+
+
+MAX_COMMAND = 2000
+
+
+async def log_in_here(
+    command: Sequence[str], env: Mapping[str, str | None], method: AuthMethod
+) -> int:
+    """Run a login command while the chat has left the terminal; return its status."""
+    _say(f"{one_line(method.name, 60)}: the chat comes back when this command ends.")
+    _say(f"$ {one_line(shlex.join([*command, *method.args]), MAX_COMMAND)}\n")
+    with without_interrupts():
+        status = await run_terminal_login(command, env, method)
+        if status != 0 and sys.stdin is not None:
+            _say("\nThe login has failed. Press Enter to go back to the chat.")
+            await asyncio.to_thread(sys.stdin.readline)
+    return status
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201  # the terminal is not the screen of the chat now
+
+
+MAX_TEXT = 120
+# The words that name a terminal which reads OSC 777; of two ways, each would show the text again.
+WITH_777 = ("ghostty", "wezterm", "foot", "rxvt", "konsole", "contour")
+
+
+def notification(text: str, environment: Mapping[str, str]) -> str:
+    """Return the sequence for a desktop notification, and the bell.
+
+    That is OSC 99 for Kitty, OSC 777 for terminals that are known to read it, and OSC 9 for all
+    others. What a terminal does not know, it ignores.
+    """
+    clean = one_line(text, MAX_TEXT).replace(";", ",")  # a semicolon begins another field
+    names = " ".join(environment.get(name, "") for name in ("TERM", "TERM_PROGRAM")).lower()
+    if "kitty" in names or "KITTY_WINDOW_ID" in environment:
+        sequence = f"99;;{clean}"
+    elif (
+        any(name in names for name in WITH_777)
+        or "VTE_VERSION" in environment
+        or "KONSOLE_VERSION" in environment
+    ):
+        sequence = f"777;notify;accord chat;{clean}"
+    else:
+        sequence = f"9;{clean}"
+    return f"\x1b]{sequence}\x1b\\\a"

@@ -21,14 +21,12 @@ from textual.widgets import Static
 
 from accord_chat.live_session import LiveSession
 from accord_chat.pace import Pace
+from accord_chat.view.bars import activity_text, short_plan_rows, status_text, tab_line
 from accord_chat.view.file_pane import FilePane
+from accord_chat.view.lazy_lines import row_strips
 from accord_chat.view.permission_panel import LOW_ROWS, LOWEST_ROWS
-from accord_chat.view.plan_lines import short_plan_rows
 from accord_chat.view.prompt_area import PromptArea
 from accord_chat.view.question_area import QuestionArea
-from accord_chat.view.status import activity_text, status_text
-from accord_chat.view.strips import row_strips
-from accord_chat.view.tabs import tab_line
 from accord_chat.view.transcript_view import TranscriptView
 from accord_chat.view.welcome import welcome_lines
 from accord_terminal.toolkit.safe_text import printable
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from accord_chat.chat import Chat
-    from accord_chat.view.pictures.terminal import Terminal
+    from accord_chat.view.terminal import Terminal
 
 
 FRAME_S = 1 / 30

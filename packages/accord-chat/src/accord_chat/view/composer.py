@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.widgets import TextArea
 
 from accord.text.excerpt import visible
-from accord_chat.model.attachments import Attachment, dropped_images
+from accord_chat.model.prompts import Attachment, dropped_images
 
 DROP_S = 2.0  # to look at pasted paths, which can be on a slow network
 NEW_LINE_KEYS = frozenset({"shift+enter", "ctrl+j", "alt+enter", "ctrl+enter"})

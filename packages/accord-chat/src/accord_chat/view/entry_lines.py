@@ -23,11 +23,18 @@ from accord.types.content import (
     text_of,
 )
 from accord.types.tool_calls import Diff
-from accord_chat.model.pictures import picture_of, size_text
-from accord_chat.model.timeline import Entry, Remark
-from accord_chat.view.lazy_lines import FoldedRows, Lines, LongText, MadeLines, StackedLines
-from accord_chat.view.pictures.previews import Previews
-from accord_chat.view.strips import blank, indent, row_strips
+from accord_chat.model.conversation import Entry, Remark, picture_of, size_text
+from accord_chat.view.lazy_lines import (
+    FoldedRows,
+    Lines,
+    LongText,
+    MadeLines,
+    StackedLines,
+    blank,
+    indent,
+    row_strips,
+)
+from accord_chat.view.pictures import Previews
 from accord_terminal.toolkit.diff_rows import diff_rows
 from accord_terminal.toolkit.excerpt_place import lines_before_diff
 from accord_terminal.toolkit.rows import GUTTER, Row

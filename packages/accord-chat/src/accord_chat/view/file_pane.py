@@ -21,8 +21,8 @@ from textual.widgets import Static
 from accord.client.events import ToolCall
 from accord.local.files import Roots
 from accord_chat.live_session import LiveSession
-from accord_chat.model.followed import ChangeState, FileLine, FollowedFile, place_of, read_place
-from accord_chat.view.selectable import SCROLL_KEYS, SelectableView
+from accord_chat.model.changes import ChangeState, FileLine, FollowedFile, place_of, read_place
+from accord_chat.view.text_views import SCROLL_KEYS, SelectableView
 from accord_terminal.toolkit.safe_text import one_line, printable, relative_path
 
 PAUSE_S = 0.2  # between two looks at files

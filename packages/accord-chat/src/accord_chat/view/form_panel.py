@@ -32,7 +32,7 @@ from accord.client.elicitation import (
 )
 from accord.text.excerpt import excerpt, visible
 from accord_chat.model.questions import FormQuestion, PageQuestion
-from accord_chat.view.field import Field
+from accord_chat.view.pick_screen import Field
 from accord_terminal.toolkit.forms import open_page
 from accord_terminal.toolkit.safe_text import one_line, printable
 

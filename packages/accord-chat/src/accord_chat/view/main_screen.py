@@ -10,23 +10,20 @@ from textual import events
 from textual.binding import Binding, BindingType
 
 from accord.client.events import ToolCall
-from accord_chat.model.followed import location_of
-from accord_chat.model.pictures import pictures_of
-from accord_chat.model.timeline import Entry
+from accord_chat.model.changes import location_of
+from accord_chat.model.conversation import Entry, pictures_of
+from accord_chat.view.bars import tab_line
 from accord_chat.view.chat_screen import ChatScreen
-from accord_chat.view.commands.options import NEXT_MODE
+from accord_chat.view.commands import COMMANDS, NEXT_MODE
 from accord_chat.view.composer import Composer
 from accord_chat.view.entry_lines import entry_title, viewer_rows
 from accord_chat.view.file_pane import FileView
 from accord_chat.view.form_panel import FormPanel
-from accord_chat.view.keys import COMMANDS
 from accord_chat.view.permission_panel import PermissionPanel
-from accord_chat.view.pictures.picture_screen import PictureScreen
+from accord_chat.view.picture_screen import PictureScreen
 from accord_chat.view.prompt_area import PromptArea
-from accord_chat.view.rows_view import MAX_ROWS
-from accord_chat.view.tabs import tab_line
+from accord_chat.view.text_views import MAX_ROWS, ViewerScreen
 from accord_chat.view.transcript_view import TranscriptView
-from accord_chat.view.viewer_screen import ViewerScreen
 
 _BY_NAME = {command.name: command for command in COMMANDS}
 

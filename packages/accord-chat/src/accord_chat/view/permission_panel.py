@@ -20,9 +20,9 @@ from textual.widgets.option_list import Option
 from accord.client.events import Decision
 from accord.client.permissions import is_distinct
 from accord.types.permission import PermissionOption
-from accord_chat.model.permission_memory import RememberedRule
 from accord_chat.model.questions import PermissionQuestion, option_keys
-from accord_chat.view.rows_view import RowsView
+from accord_chat.model.saved import RememberedRule
+from accord_chat.view.text_views import RowsView
 from accord_terminal.toolkit.permission_question import KINDS, MAX_OPTIONS, request_rows
 from accord_terminal.toolkit.safe_text import one_line, relative_title
 

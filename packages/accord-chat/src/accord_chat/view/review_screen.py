@@ -13,9 +13,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from accord_chat.live_session import LiveSession
-from accord_chat.model.hunks import Hunk
-from accord_chat.model.review import ReviewedHunk
-from accord_chat.view.rows_view import RowsView
+from accord_chat.model.changes import Hunk, ReviewedHunk
+from accord_chat.view.text_views import RowsView
 from accord_terminal.toolkit.rows import Row
 from accord_terminal.toolkit.safe_text import one_line, printable, relative_path
 

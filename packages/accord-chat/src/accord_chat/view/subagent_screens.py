@@ -18,7 +18,7 @@ from accord.client.events import StateChanged, Subagent
 from accord.client.session import SessionView, SubagentSession
 from accord.errors import AccordError
 from accord_chat.live_session import LiveSession
-from accord_chat.model.timeline import Timeline
+from accord_chat.model.conversation import Timeline
 from accord_chat.view.transcript_view import TranscriptView
 from accord_terminal.toolkit.safe_text import one_line
 

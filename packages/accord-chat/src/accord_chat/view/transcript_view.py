@@ -22,12 +22,11 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from accord.client.events import ToolCall
-from accord_chat.model.timeline import Entry, Remark, Timeline
+from accord_chat.model.conversation import Entry, Remark, Timeline
 from accord_chat.view.entry_lines import EntryLines, estimated_height, is_expandable
-from accord_chat.view.lazy_lines import Lines
-from accord_chat.view.pictures.previews import PICTURE, Previews
-from accord_chat.view.selectable import SelectableView
-from accord_chat.view.strips import text_strips
+from accord_chat.view.lazy_lines import Lines, text_strips
+from accord_chat.view.pictures import PICTURE, Previews
+from accord_chat.view.text_views import SelectableView
 from accord_terminal.toolkit.rows import GUTTER
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from textual.geometry import Size
 
 from accord.types.session import SelectOption
 from accord_chat.live_session import LiveSession
-from accord_chat.model.timeline import Remark
+from accord_chat.model.conversation import Remark
 from accord_terminal.toolkit.folding import fold_words
 from accord_terminal.toolkit.safe_text import one_line
 

@@ -1,5 +1,0 @@
-"""The screens of the registry of agents."""
-
-from __future__ import annotations
-
-__all__ = ()
