@@ -13,7 +13,7 @@ from accord.transports import http as module
 from accord.transports import http_client, http_streams
 from accord.transports.cookies import CookieStore
 from accord.transports.registry import RemoteOptions
-from accord_conformance.network.http_server import Exchange
+from accord_conformance.network import Exchange
 from remote.http_fake import (
     CUT,
     END,

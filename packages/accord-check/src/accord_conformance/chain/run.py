@@ -9,11 +9,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from accord.errors import TransportError
-from accord_conformance.harness.raw_connection import NoResponse
-from accord_conformance.harness.scenario import Advisory, NotExercised, Scenario
-from accord_conformance.reports.report import Report
-from accord_conformance.reports.run_result import RunResult, ScenarioResult
-from accord_conformance.traffic.frame import Side
+from accord_conformance.harness import Advisory, NoResponse, NotExercised, Scenario
+from accord_conformance.reports.report import Report, RunResult, ScenarioResult
+from accord_conformance.traffic.message import Side
 
 MAX_CONNECTIONS = 4  # scenarios at a time
 _OVER_BUDGET = "the time budget was exceeded"

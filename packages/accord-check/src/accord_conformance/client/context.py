@@ -11,17 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from accord.text.lenient_json import is_object
-from accord_conformance.client.opened_session import ActivePrompt, ClientOpenedSession
+from accord_conformance.client.fixtures import ActivePrompt, ClientOpenedSession
 from accord_conformance.client.scenario_agent import ScenarioAgent
-from accord_conformance.harness.raw_connection import NoResponse, RawConnection
-from accord_conformance.harness.scenario import NotExercised, Scenario
+from accord_conformance.harness import NoResponse, NotExercised, RawConnection, Scenario
 from accord_conformance.judges.base import Evidence
-from accord_conformance.rules.authority import Authority
-from accord_conformance.traffic.frame import Frame
-from accord_conformance.traffic.message import Request
+from accord_conformance.rules.manifest import Authority
+from accord_conformance.traffic.message import Frame, Request
 
 if TYPE_CHECKING:
-    from accord_conformance.client.network_end import NetworkEnd  # needs the extra `remote`
+    from accord_conformance.client.network import NetworkEnd  # needs the extra `remote`
 
 
 Json: TypeAlias = dict[str, Any]
