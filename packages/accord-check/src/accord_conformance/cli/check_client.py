@@ -260,7 +260,7 @@ def check_client(
         return verdict(result).status
 
     async def serve_network() -> int:
-        from accord_conformance.client.network import ServedRun
+        from accord_conformance.client.served_run import ServedRun
 
         def make_run(end: Any) -> ClientRun:
             one = ClientRun(

@@ -1,4 +1,4 @@
-"""Commands without a run: `accord check trace` judges a recording, `accord check rules` lists rules."""
+"""Commands without a run: `accord check trace` judges a recording, `check rules` lists the rules."""
 
 from __future__ import annotations
 
