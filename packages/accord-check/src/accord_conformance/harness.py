@@ -1,4 +1,9 @@
-"""The common part of the runs against agents and clients."""
+"""The common part of all runs: raw connections, scenarios, and what remains of a process.
+
+`RawConnection` is a connection to an agent or a client whose messages are judged as they arrive;
+`RawHop` is a connection of a chain, whose messages are only recorded. Both send any bytes and wait
+for conditions. A `Scenario` is what a run plays on them: `scenario` makes one of a function.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Raw HTTP and WebSocket, for scenarios that send what no library would."""
+"""Raw HTTP and WebSocket, for scenarios that send what no library would.
+
+From the bottom: messages of HTTP/1.1, one end of a WebSocket, a server whose handler decides every
+byte of a response, and a client with a connection for each request.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The context of a scenario for agents: its connections, its folder, its findings."""
+"""What a scenario for agents gets: its connections, its folder, and the judging of what it saw.
+
+`AgentContext` is made anew for each scenario. It judges responses by rule (`expect_success`,
+`expect_error`, …), and reports a turn that did not do what its prompt asked for as not exercised.
+"""
 
 from __future__ import annotations
 
@@ -170,6 +174,8 @@ def missing_in_answer(error: Exception | None) -> str | None:
         return "the JSON-RPC response to `initialize`"
     return None
 
+
+# What scenarios get.
 
 # Starts the agent; its output that is not a frame goes to the function.
 Connect: TypeAlias = Callable[[Callable[[str], None]], Transport | Awaitable[Transport]]

@@ -1,4 +1,9 @@
-"""A client of one version: it opens sessions, sends prompts and serves the agent's requests."""
+"""The client that a scenario plays: it opens sessions, sends prompts, and serves the agent.
+
+`ScenarioClient` speaks one version and hides the differences from scenarios: `supports` has one
+name for a capability of both, `prompt_for` sends the prompt of the settings for a purpose,
+and `SentPrompt` collects what the turn did. Before it are the files and terminals that it serves.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The context of a scenario for conductors: the kit is the client and every component."""
+"""What a scenario for conductors gets: a conductor, with the kit as client and as each component.
+
+`ConductorProcess` starts the conductor; the components in its command are copies of `component.py`,
+which connect to the kit. A `ConductorContext` plays the client and the components of one chain, and
+`ConductorProbe` makes the contexts and finds out which versions work.
+"""
 
 from __future__ import annotations
 
@@ -196,6 +201,8 @@ class ConductorProcess:
         if self._server is not None:
             self._server.close()
 
+
+# What scenarios get.
 
 Json: TypeAlias = dict[str, Any]
 

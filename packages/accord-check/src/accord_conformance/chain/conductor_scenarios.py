@@ -1,4 +1,4 @@
-"""The scenarios for conductors, one file per area."""
+"""The scenarios for conductors: handshake, forwarding, cancellation, order, exits of components."""
 
 from __future__ import annotations
 
@@ -469,6 +469,8 @@ async def _proxy_exit(context: ConductorContext) -> None:
 
 LIFE = (_agent_exit, _proxy_exit)
 
+
+# All scenarios.
 
 _SCENARIOS: tuple[Scenario[ConductorContext], ...] = (
     *HANDSHAKE,

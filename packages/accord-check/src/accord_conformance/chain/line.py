@@ -1,4 +1,9 @@
-"""A connection of a chain with two ends in it: plain messages, and those in the envelope."""
+"""A connection of a chain, on which the messages of two ends are told apart.
+
+`Dialect` has the names of the methods and wraps the messages of the successor. `Line` is a
+connection with two ends in it: plain messages, and those in the envelope. The rest compares what
+was forwarded with what was sent, and has messages that decoding and encoding would change.
+"""
 
 from __future__ import annotations
 
@@ -142,6 +147,8 @@ def _same(one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(map(_same, one, other))
     return type(one) is type(other) and one == other
 
+
+# A connection with two ends in it.
 
 _CANCEL = "$/cancel_request"
 

@@ -1,4 +1,8 @@
-"""The context of a scenario for proxies: the kit is the conductor, and both ends of the chain."""
+"""What a scenario for proxies gets: a proxy, of which the kit is the conductor and both ends.
+
+`ProxyContext` plays both ends and judges what arrives. `ProxyProbe` makes the contexts, and finds
+the dialect of a proxy.
+"""
 
 from __future__ import annotations
 

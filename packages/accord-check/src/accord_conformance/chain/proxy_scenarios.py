@@ -1,4 +1,4 @@
-"""The scenarios for proxies, one file per area."""
+"""The scenarios for proxies: handshake, forwarding, cancellation, order, and MCP over ACP."""
 
 from __future__ import annotations
 
@@ -642,6 +642,8 @@ async def _call(context: ProxyContext, line: ChainLine, server: str, method: str
 
 MCP = (_mcp_forward, _added)
 
+
+# All scenarios.
 
 _SCENARIOS: tuple[Scenario[ProxyContext], ...] = (
     *HANDSHAKE,

@@ -1,4 +1,4 @@
-"""`accord check conductor`: starts a conductor and plays the client and every component."""
+"""`accord check proxy` and `accord check conductor`: the kit plays the rest of the chain."""
 
 from __future__ import annotations
 
@@ -181,6 +181,9 @@ def check_proxy(
 
     probe = ProxyProbe(connect, settings, DIALECTS.get(dialect or ""), run.closed)
     return run.run("proxy", proxy_scenarios(), only, probe.make_context, probe, arguments)
+
+
+# `accord check conductor`: starts a conductor and plays the client and every component.
 
 
 @click.command("conductor", options_metavar="[OPTIONS]")

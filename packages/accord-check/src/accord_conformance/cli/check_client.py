@@ -111,6 +111,8 @@ def _explain(result: RunResult, words: str) -> None:
         last.advice = f"{last.advice} {words}.".strip()
 
 
+# The command.
+
 _KINDS = ("ws", "http")  # of URLs
 _NOT_WRITTEN = 2
 _HUNG_UP = 129

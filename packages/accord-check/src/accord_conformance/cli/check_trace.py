@@ -1,4 +1,4 @@
-"""Commands without a run: `accord check trace` judges a recording, `check rules` lists the rules."""
+"""Commands without a run: `check trace` judges a recording, and `check rules` lists the rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options that all runs of scenarios have: versions, selection, reports and baseline."""
+"""What the commands that run scenarios share: options, baseline, report files, progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shows rules and reports at the terminal."""
+"""Shows rules, reports and runs at the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The texts and values of the scenario agent, in the shape of each version."""
+"""What the runs against clients use: values in the shape of each version, sessions, a web server."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A client that connects by HTTP or WebSocket: the kit's end, and judging how it uses them.
 
 `NetworkRules` judges the requests of one connection. `HttpEnd` and `SocketEnd` are the transports
-of the kit for it. `served_run` accepts the connections. Needs the extra `remote`.
+of the kit for it; `served_run` accepts the connections. They need the extra `remote`.
 """
 
 from __future__ import annotations

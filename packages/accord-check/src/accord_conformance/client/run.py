@@ -65,6 +65,8 @@ def parse_prompt_command(text: str, scenarios: Sequence[Scenario[Any]]) -> Promp
     )
 
 
+# The run.
+
 USER_TIMEOUT_S = 30.0  # for the user to answer or to act
 _GRACE_S = 0.3
 _NAME_CHARACTERS = 200

@@ -1,4 +1,8 @@
-"""The agent that the client under test connects to: serves what it advertises, nothing else."""
+"""The agent that a client under test connects to: it serves what it advertises, and nothing else.
+
+`ScenarioAgent` answers the requests of the client and sends what scenarios want. `ClientRules`
+judges what the client does on its own, in every run.
+"""
 
 from __future__ import annotations
 
@@ -286,6 +290,8 @@ class ClientRules:
         if line.is_closed and line.close_error is None:
             self.judge("R-STDIO-07", True)
 
+
+# The agent.
 
 PAUSE_S = 0.1  # to notice a reaction before `initialize` is answered
 

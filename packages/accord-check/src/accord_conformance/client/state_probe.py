@@ -248,6 +248,8 @@ def _text(block: Any) -> str | None:
     return text if isinstance(text, str) else None
 
 
+# The probe.
+
 PROBE_METHOD = "_accord/session_state"
 NO_PROBE = f"the client does not support `{PROBE_METHOD}` (docs/how-to/check-a-client.md)"
 _TRIES = 4

@@ -31,6 +31,8 @@ from accord_conformance.traffic.message import (
     other,
 )
 
+# Judges.
+
 Evidence = Request | Notification | InvalidFrame | RawMessage | Turn | Frame | None
 
 

@@ -1,4 +1,4 @@
-"""MCP over ACP: messages of the client's MCP servers, carried by the connection."""
+"""Judges of what the client does for the agent: files, terminals, elicitation, MCP servers."""
 
 from __future__ import annotations
 
@@ -290,6 +290,8 @@ def _has_password(url: str) -> bool:
     """Return whether a URL has `user:password@` before its host."""
     return re.match(r"[a-z][a-z0-9+.-]*://[^/?#@]*:[^/?#@]+@", url, re.IGNORECASE) is not None
 
+
+# MCP over ACP: messages of the client's MCP servers, carried by the connection.
 
 _CARRY = "mcp/message"
 _CANCELLED = -32800

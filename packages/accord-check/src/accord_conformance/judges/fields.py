@@ -147,6 +147,8 @@ class FieldRule(Struct, frozen=True):
         )
 
 
+# The rules of all fields.
+
 _CAMEL = re.compile(r"_(\w)")
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _SPELLED = "R-GEN-07"

@@ -1,4 +1,4 @@
-"""`initialize`: versions, capabilities, and the required methods."""
+"""Judges of what two sides agree on: versions, capabilities, login, providers of models."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from accord_conformance.traffic.message import (
     format_value,
     other,
 )
+
+# `initialize`: versions, capabilities, and the required methods.
 
 # The keys of capabilities and names that only one of the versions has.
 _KEYS = {1: {"agentCapabilities", "agentInfo"}, 2: {"capabilities", "info"}}

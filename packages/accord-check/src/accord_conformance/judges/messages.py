@@ -1,4 +1,4 @@
-"""`$/cancel_request`."""
+"""Judges of messages as such: lines, envelopes, ids, wire types, cancellation of requests."""
 
 from __future__ import annotations
 
@@ -547,6 +547,9 @@ def _method(name: str, part: str | None, version: int) -> Method | None:
         if method.name == name and fits and not name.startswith("proxy/"):
             return method
     return None
+
+
+# Cancellation of requests: `$/cancel_request`.
 
 
 class RequestCancellation(Judge):

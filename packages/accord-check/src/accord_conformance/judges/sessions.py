@@ -1,4 +1,4 @@
-"""Sessions: created, loaded, resumed, closed."""
+"""Judges of sessions: their life, their list, directories, modes and options, system prompts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from accord.v2.session import ReplayFromStart
 from accord_conformance.judges.base import Evidence, Judge, is_absolute, items
 from accord_conformance.traffic.connection_state import SETUP_METHODS, Session, update_of
 from accord_conformance.traffic.message import Notification, Request, find_problems, format_value
+
+# Sessions: created, loaded, resumed, closed.
 
 _HISTORY_V1 = ("user_message_chunk", "tool_call")
 _HISTORY_V2 = ("user_message", "user_message_chunk")

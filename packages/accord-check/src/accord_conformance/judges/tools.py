@@ -1,4 +1,4 @@
-"""Tool calls, diffs, and the cancellation of a tool call."""
+"""Judges of tool calls: their life, diffs, cancellation, and the permission to run them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from accord_conformance.judges.base import Judge, is_absolute, items
 from accord_conformance.judges.turns import outcome_of
 from accord_conformance.traffic.connection_state import ObservedEntity, Session, update_of
 from accord_conformance.traffic.message import Notification, Request, format_value
+
+# Tool calls, diffs, and the cancellation of a tool call.
 
 # Messages of both sides may cross.
 _CROSSING_S = 1.0

@@ -1,4 +1,4 @@
-"""Turns of version 1: what belongs before the response, and the effects of a cancel."""
+"""Judges of turns and what they report: order, states, compactions, content blocks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from accord.text.lenient_json import is_array, is_object
 from accord_conformance.judges.base import Evidence, Judge, items
 from accord_conformance.traffic.connection_state import Session, Turn, update_of
 from accord_conformance.traffic.message import Notification, Request, Side, format_value, other
+
+# Turns of version 1: what belongs before the response, and the effects of a cancel.
 
 # After this time, a message has been read by the other side.
 NOTICED_S = 2.0

@@ -1,4 +1,4 @@
-"""Serves the script agent with next edit suggestions on stdin and stdout."""
+"""The script agent with next edit suggestions: `python -m accord_conformance.nes` serves it."""
 
 from __future__ import annotations
 

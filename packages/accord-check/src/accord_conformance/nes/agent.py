@@ -1,4 +1,4 @@
-"""The mix-in for an `accord.Agent` that suggests edits."""
+"""The mix-in for an `accord.Agent` that suggests edits, and the two sides to subclass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A result in each of the formats of report files."""
+"""The files of a report: JSON, JUnit XML, Markdown and HTML; `report_bytes` makes each of them."""
 
 from __future__ import annotations
 
@@ -446,6 +446,8 @@ def json_text(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, indent=2)
     return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
+
+# All formats.
 
 FORMATS: dict[str, Callable[[RunResult], str]] = {
     "json": lambda result: json_text(result.as_json()),

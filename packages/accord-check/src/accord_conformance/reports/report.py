@@ -1,4 +1,9 @@
-"""The report of a run: how often each rule passed and failed, and totals by area."""
+"""What a run found: findings, reports for each version, the outcome of scenarios, the verdict.
+
+A `Finding` is one verdict on one rule. A `Report` has the findings of a version: how often each
+rule passed and failed, and totals by area. A `RunResult` has the reports of a run and the outcome
+of each scenario, and `verdict` makes a sentence and an exit status of it.
+"""
 
 from __future__ import annotations
 
@@ -45,6 +50,8 @@ class Finding(Struct, frozen=True, kw_only=True):
         """The rule."""
         return requirements()[self.rule]
 
+
+# The report of a version.
 
 _FRAME_CHARACTERS = 10_000  # of each frame in a JSON report; traces have whole frames
 

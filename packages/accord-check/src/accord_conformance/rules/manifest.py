@@ -124,6 +124,8 @@ def load_extensions() -> None:
         entry.load()
 
 
+# Rules.
+
 How = Literal["checked", "observed", "untestable", "planned"]
 
 _folders = [Path(__file__).parent / "data"]

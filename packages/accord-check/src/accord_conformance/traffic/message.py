@@ -1,4 +1,8 @@
-"""Parses frames: requests, responses, notifications, or invalid frames."""
+"""Frames, the messages in them, and reading a message strictly.
+
+`parse_frame` makes a request, a response, a notification or an invalid frame of the bytes, and
+`find_problems` names all differences between a JSON value and its wire type.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +59,8 @@ def other(side: Side) -> Side:
     """Return the other side."""
     return _OTHER[side]
 
+
+# Messages.
 
 Json: TypeAlias = dict[str, Any]
 

@@ -90,6 +90,8 @@ def sender_of_method(name: str, is_request: bool) -> Side | None:
     return "agent" if found == {"client"} else None
 
 
+# Recordings.
+
 _SIDES: dict[str, Side] = {
     "client": "client",
     "agent": "agent",

@@ -1,4 +1,4 @@
-"""The process of the agent: it exits when stdin is closed."""
+"""Scenarios for a connection as such: handshake, login, unknown and malformed messages, its end."""
 
 from __future__ import annotations
 
@@ -542,6 +542,8 @@ async def _expect_alive(
 
 MALFORMED = (_frames, _ids, _answers, _params, _lines)
 
+
+# The process of the agent: it exits when stdin is closed.
 
 # A transport waits this long for the process to exit before it sends a signal.
 _LEAVES_S = 2.0

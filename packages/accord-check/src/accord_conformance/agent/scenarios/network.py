@@ -1,4 +1,7 @@
-"""WebSocket connections: the handshake, the first message, sizes, and how they end."""
+"""Scenarios for agents at a URL: requests and streams of HTTP, and WebSocket.
+
+They need the extra `remote`.
+"""
 
 from __future__ import annotations
 
@@ -528,6 +531,8 @@ async def _keepalive(context: AgentContext) -> None:
 
 HTTP_STREAMS = (_keepalive, _streams, _turn, _session_headers, _answers, _event_ids)
 
+
+# WebSocket connections: the handshake, the first message, sizes, and how they end.
 
 WEBSOCKET = ("websocket",)
 ACCEPTED_BYTES = 31 * 1024 * 1024

@@ -1,4 +1,4 @@
-"""Turns: the prompt, its effects, and its end."""
+"""Scenarios for turns: prompts, their cancellation, and work that goes on after a turn."""
 
 from __future__ import annotations
 

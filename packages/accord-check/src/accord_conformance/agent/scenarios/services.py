@@ -1,4 +1,4 @@
-"""Elicitation: the agent's forms and URLs, and its reaction to the response."""
+"""Scenarios for what an agent asks of its client: permission, files, commands, forms."""
 
 from __future__ import annotations
 
@@ -459,6 +459,8 @@ async def _run(context: AgentContext) -> None:
 
 FILES_AND_TERMINALS = (_read, _write, _run)
 
+
+# Elicitation: forms and URLs, and what the agent does with the response.
 
 _ELICITATION_ASK = "elicitation/create"
 

@@ -1,4 +1,4 @@
-"""New sessions: valid and invalid params."""
+"""Scenarios for sessions: new ones, their MCP servers, reopening, the list, modes and options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cancellation by the user, also during a permission request."""
+"""Scenarios for what a client reads: updates, malformed lines, messages after a cancellation."""
 
 from __future__ import annotations
 
@@ -361,6 +361,8 @@ async def _servers(context: ClientContext) -> None:
 
 MALFORMED = (_requests, _notifications, _cancels, _answers, _lines, _broken, _not_offered, _servers)
 
+
+# Cancellation by the user, also during a permission request.
 
 CANCEL = "Please cancel this turn now"
 

@@ -1,4 +1,4 @@
-"""MCP servers that the client provides over ACP: valid, malformed and cancelled requests."""
+"""Scenarios for what a client does for an agent: permissions, files, commands, forms, MCP."""
 
 from __future__ import annotations
 
@@ -580,6 +580,8 @@ def _fits(schema: Json, value: Any) -> bool:
 
 ELICITATION = (_fields, _elicitation_wrong, _pattern, _page)
 
+
+# MCP servers that the client provides over ACP: valid, malformed and cancelled requests.
 
 _KEY = "io.modelcontextprotocol/"
 _VERSION = "2026-07-28"

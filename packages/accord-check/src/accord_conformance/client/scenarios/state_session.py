@@ -1,4 +1,4 @@
-"""The session: plans, options, title, cost, login, notices."""
+"""Scenarios with the state probe: messages, the session, states of its work, and `_meta`."""
 
 from __future__ import annotations
 
@@ -130,6 +130,8 @@ def _texts(*texts: str) -> list[Json]:
 
 STATE_MESSAGES = (_messages, _ids, _order)
 
+
+# The session: plans, options, title, cost, login, notices.
 
 _WHEN = "2026-01-02T03:04:05Z"
 

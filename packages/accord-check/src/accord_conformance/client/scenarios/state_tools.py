@@ -1,4 +1,4 @@
-"""Compactions, subagents, and messages between sessions."""
+"""Scenarios with the state probe: tool calls, terminals, subagents, compactions."""
 
 from __future__ import annotations
 
@@ -300,6 +300,8 @@ def _data(data: bytes) -> Json:
 
 STATE_TERMINALS = (_terminals,)
 
+
+# Compactions, subagents, and messages between sessions.
 
 _SUBAGENT = "subagent_update"
 
