@@ -8,7 +8,9 @@ and `SentPrompt` collects what the turn did. Before it are the files and termina
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -369,6 +371,8 @@ class ScenarioClient:
         self.obeys_cancel_request = True  # answers requests that the agent cancels
         self.turns: list[SentPrompt] = []  # of this scenario, those that ran until their end
         self._serves = True
+        self._updates: defaultdict[str | None, list[tuple[Notification, Json]]] = defaultdict(list)
+        self._sorted = 0  # notifications whose update is in `_updates`
         connection.answer_s = settings.answer
         connection.on_request = self._on_request
         connection.on_notification = self._on_notification
@@ -532,14 +536,15 @@ class ScenarioClient:
 
     def updates(self, session: str, *kinds: str) -> list[tuple[Notification, Json]]:
         """Return the updates of a session, only these kinds if any are given."""
-        updates: list[tuple[Notification, Json]] = []
-        for note in self.connection.notifications:
-            update = update_of(note)
-            if note.method != "session/update" or note.session_id != session:
-                continue
-            if not kinds or update.get("sessionUpdate") in kinds:
-                updates.append((note, update))
-        return updates
+        # Scenarios ask after each message: only the new notifications are looked at.
+        for note in islice(self.connection.notifications, self._sorted, None):
+            self._sorted += 1
+            if note.method == "session/update":
+                self._updates[note.session_id].append((note, update_of(note)))
+        updates = self._updates[session]
+        if not kinds:
+            return list(updates)
+        return [(note, update) for note, update in updates if update.get("sessionUpdate") in kinds]
 
     async def wait_for_optional(
         self, holds: Callable[[], bool], what: str, *, within_s: float = 0

@@ -1,4 +1,4 @@
-"""What the runs against clients use: values in the shape of each version, sessions, a web server."""
+"""What runs against clients use: values in the shape of each version, sessions, a web server."""
 
 from __future__ import annotations
 

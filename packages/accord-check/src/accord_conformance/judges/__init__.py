@@ -1,4 +1,9 @@
-"""The judges, one file per area."""
+"""The judges: each sees every message of a connection and judges the rules of its area.
+
+`base` has what all of them do. Then in the order of a connection: `messages`, `handshake`,
+`sessions`, `turns`, `tools`, `client_services`; `fields` has the rules about single fields as a
+table. An `Observer` (`observer`) calls all judges, in the order below.
+"""
 
 from __future__ import annotations
 

@@ -514,11 +514,18 @@ def add_field_rules(rules: Iterable[FieldRule]) -> None:
     _added.extend(rules)
     _rules.cache_clear()
     _rules_at.cache_clear()
+    _rules_of.cache_clear()
 
 
 @cache
 def _rules() -> tuple[FieldRule, ...]:
     return (*_RULES, *_added)
+
+
+@cache
+def _rules_of(owner: Any) -> tuple[FieldRule, ...]:
+    """Return the rules about keys of a wire type, or about what is in their values."""
+    return tuple(rule for rule in _rules() if any(place.owner == owner for place in rule.places))
 
 
 def field_rule_ids() -> frozenset[str]:
@@ -566,7 +573,8 @@ def rules_for_keys(visits: Iterable[VisitedKey], version: int) -> set[str]:
 
 @cache
 def _rules_at(visit: VisitedKey, version: int) -> frozenset[str]:
-    rules = {rule.rule for rule in _rules() if rule.applies_to(visit)}
+    owners = {visit.owner, *(owner for owner, _ in visit.within)}
+    rules = {rule.rule for owner in owners for rule in _rules_of(owner) if rule.applies_to(visit)}
     if visit.key == "_meta":
         rules.add("R-EXT-01")
     if not visit.key:

@@ -1,8 +1,7 @@
-"""The scenarios for agents, one file per area.
+"""The scenarios for agents, in the order of a run.
 
-A scenario is a coroutine function with the decorator `scenario`, in `SCENARIOS` of the file of its
-area. It names its rules, and judges only what was exercised and what does not depend on the model
-or on timing.
+A scenario is a coroutine function with the decorator `scenario`, in the tuple of its area. It names
+its rules, and judges only what was exercised and what does not depend on the model or on timing.
 """
 
 from __future__ import annotations
@@ -46,19 +45,13 @@ def agent_scenarios() -> tuple[Scenario[AgentContext], ...]:
 
 def remote_scenarios(medium: Medium) -> tuple[Scenario[AgentContext], ...]:
     """Return the scenarios for agents at a URL: those for all agents, and those of its medium."""
-    # They need the extra `remote`.
-    match medium:
-        case "websocket":
-            from accord_conformance.agent.scenarios import network
+    if medium == "stdio":
+        return agent_scenarios()
+    from accord_conformance.agent.scenarios import network  # needs the extra `remote`
 
-            return (*network.WEBSOCKET, *agent_scenarios())
-        case "http":
-            from accord_conformance.agent.scenarios import network
-
-            own = (*network.HTTP_STREAMS, *network.HTTP_REQUESTS)
-            return (*own, *agent_scenarios())
-        case "stdio":
-            return agent_scenarios()
+    if medium == "websocket":
+        return (*network.WEBSOCKET, *agent_scenarios())
+    return (*network.HTTP_STREAMS, *network.HTTP_REQUESTS, *agent_scenarios())
 
 
 def add_agent_scenarios(scenarios: Iterable[Scenario[AgentContext]]) -> None:
