@@ -322,7 +322,7 @@ class AgentContext:
         expected = f"{named} for {why}"
         if await self.expect_response(rule, client, call, expected):
             passed = not call.ok and (not codes or call.code in codes)
-            got = describe_outcome(call)
+            got = call.outcome
             authority = authority if call.ok else authority or code_authority
             self.judge(rule, passed, call, expected=expected, got=got, authority=authority)
 
@@ -339,13 +339,6 @@ class AgentContext:
         expected = f"a result for {why}"
         if not await self.expect_response(rule, client, call, expected):
             return False
-        got = describe_outcome(call)
+        got = call.outcome
         self.judge(rule, call.ok, call, expected=expected, got=got, authority=authority)
         return call.ok
-
-
-def describe_outcome(call: Request) -> str:
-    """Describe how a request was answered."""
-    if call.response is None:
-        return "no response"
-    return "a result" if call.ok else f"error {call.code}"

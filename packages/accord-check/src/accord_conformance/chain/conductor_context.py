@@ -28,27 +28,20 @@ from accord_conformance.chain.line import (
     Dialect,
     End,
     Sent,
-    same_bytes,
-    same_value,
     text_of,
 )
 from accord_conformance.chain.proxy_context import initialize_params, initialize_result
+from accord_conformance.chain.run import HANDSHAKE, ChainContext, describe_silence
 from accord_conformance.harness import (
-    Field,
     NoResponse,
     NotExercised,
     RawHop,
     Scenario,
-    SecretMask,
     Tape,
     decoded,
-    describe_exit,
     encoded,
-    last_stderr_lines,
 )
-from accord_conformance.judges.base import make_finding
 from accord_conformance.reports.report import Report
-from accord_conformance.rules.manifest import requirements
 from accord_conformance.traffic.message import Frame, format_value
 
 # Frames over an accepted connection: the kit's end of a component that it plays.
@@ -215,7 +208,6 @@ CONDUCTOR_LINE_RULES = (
     "R-STDIO-03",
 )
 _METHOD_NOT_FOUND = b'{"code":-32601,"message":"Method not found"}'
-_SHOWN_BYTES = 300
 _INITIALIZE = ("initialize", "proxy/initialize", "_proxy/initialize")
 
 
@@ -285,7 +277,7 @@ class Component:
         arrival.on_cancel = sent.cancel
 
 
-class ConductorContext:
+class ConductorContext(ChainContext):
     """A running scenario; `start` starts a conductor and its components."""
 
     def __init__(
@@ -300,17 +292,14 @@ class ConductorContext:
         launch: Launch,
         on_close: Callable[[str, Tape], None],
     ) -> None:
-        self.scenario = scenario
-        self.version = version
+        super().__init__(scenario, version, report, "conductor", CONDUCTOR_LINE_RULES)
         self.dialect = dialect
         self.names = names
         self.answer_s = answer_s
         self.tape = Tape()
         self.components: dict[str, Component] = {}
-        self.may_exit = False  # after what the scenario has done
         # Handles the first message of a component; returns whether it has.
         self.on_initialize: Callable[[Component, Arrival], bool] = lambda _, __: False
-        self._report = report
         self._launch = launch
         self._on_close = on_close
         self._client: ChainLine | None = None
@@ -416,65 +405,41 @@ class ConductorContext:
         lines = [client, *(one.line for one in self.components.values())]
         hidden = [one.frame for one in client.wrapped.arrivals]
         hidden += [one.frame for one in client.plain.arrivals if "proxy/" in one.method]
-        self._judge_frames(
+        self.judge_frames(
             "R-PROXY-07", hidden, "only messages of an agent for the client", "one for a proxy"
         )
         for line in lines:
-            self._judge_frames(
+            self.judge_frames(
                 "R-PROXY-21",
                 [*line.reused_ids, *line.stray_cancels],
                 "ids of open requests of this hop, each once",
                 "another id",
             )
-            self._judge_frames(
+            self.judge_frames(
                 "R-PROXY-21",
                 line.wrapped_cancels,
                 "`$/cancel_request` without an envelope",
                 "one in an envelope",
             )
-            self._judge_frames(
+            self.judge_frames(
                 "R-GEN-06",
                 line.unknown_responses,
                 "the id of an open request in each response",
                 "a response with another id",
             )
-            self._judge_frames(
+            self.judge_frames(
                 "R-STDIO-03", line.hop.faults, "only messages of the protocol", "another line"
             )
         for one in self.components.values():
             if one.line.wrapped.arrivals:
-                self._judge_frames(
+                self.judge_frames(
                     "R-PROXY-25",
                     one.line.other_dialect,
                     f"{self.dialect.request}, as in the handshake",
                     "another dialect",
                 )
 
-    def _judge_frames(self, rule: str, wrong: Sequence[Frame], expected: str, got: str) -> None:
-        for frame in wrong:
-            self.add(rule, False, frame, expected=expected, got=got)
-        if not wrong:
-            self.add(rule, True)
-
     # Findings.
-
-    def add(
-        self, rule: str, passed: bool, *seen: Frame | None, expected: str = "", got: str = ""
-    ) -> None:
-        """Add a finding, unless the rule is not of this version."""
-        named = (*self.scenario.rules, *CONDUCTOR_LINE_RULES)
-        assert rule in named, f"{self.scenario.name}: {rule}"
-        if self.version in requirements()[rule].versions:
-            finding = make_finding(
-                rule,
-                passed,
-                "conductor",
-                *seen,
-                expected=expected,
-                got=got,
-                where=self.scenario.name,
-            )
-            self._report.add(finding)
 
     async def passed_on(
         self,
@@ -525,36 +490,13 @@ class ConductorContext:
         text_found = response.error if response.result is UNSET else response.result
         self.same("R-PROXY-08", text, text_found, answer, response.frame)
 
-    def same(
-        self, rule: str, text: bytes | None, found: Field, before: Frame, after: Frame
-    ) -> None:
-        """Judge that the value is the same, and by R-PROXY-20 that the bytes are."""
-        same = same_value(text, found)
-        expected, got = _shown(text_of(text)), _shown(text_of(found))
-        self.add(rule, same, before, after, expected=expected, got=got)
-        if same and "R-PROXY-20" in self.scenario.rules:
-            equal = same_bytes(text, found)
-            self.add("R-PROXY-20", equal, before, after, expected=expected, got=got)
-
 
 def member(params: Any, name: str) -> Any:
     """Return a member of params; None if there is none."""
     return params.get(name) if is_object(params) else None
 
 
-def _shown(text: bytes) -> str:
-    shown = text.decode("utf-8", "replace")
-    return shown if len(shown) <= _SHOWN_BYTES else f"{shown[:_SHOWN_BYTES]}…"
-
-
 # Makes the contexts of scenarios for conductors, and finds out which versions work.
-
-
-async def _nothing(_: ConductorContext) -> None:
-    return
-
-
-_HANDSHAKE: Scenario[ConductorContext] = Scenario(name="handshake", about="", run=_nothing)
 
 
 class ConductorProbe:
@@ -592,18 +534,14 @@ class ConductorProbe:
 
     async def __call__(self, version: int, report: Report) -> str:
         """Return why the conductor does not support a version; empty if it does."""
-        context = self.make_context(_HANDSHAKE, version, report)
+        context = self.make_context(HANDSHAKE, version, report)
         try:
             await context.connect()
             sent = context.send_initialize()
             try:
                 await sent.wait(self._answer_s)
             except NoResponse as silence:
-                hop = context.client.hop
-                ended = await hop.exit_error() if hop.is_closed else None
-                last = last_stderr_lines(ended, SecretMask({}))
-                parts = [f"initialize failed: {silence}", describe_exit(ended), *last[-1:]]
-                return "; ".join(part for part in parts if part)
+                return await describe_silence(context.client.hop, silence)
             if sent.ok or sent.response is None:
                 return ""
             return f"error {format_value(decoded(sent.response.error))}"

@@ -7,7 +7,7 @@ the dialect of a proxy.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from msgspec import UNSET, Struct, field
@@ -21,26 +21,19 @@ from accord_conformance.chain.line import (
     Dialect,
     End,
     Sent,
-    same_bytes,
-    same_value,
     text_of,
 )
+from accord_conformance.chain.run import HANDSHAKE, ChainContext, describe_silence, shown
 from accord_conformance.harness import (
-    Field,
     NoResponse,
     NotExercised,
     RawHop,
     Scenario,
-    SecretMask,
     Tape,
     decoded,
-    describe_exit,
     encoded,
-    last_stderr_lines,
 )
-from accord_conformance.judges.base import make_finding
 from accord_conformance.reports.report import Report
-from accord_conformance.rules.manifest import requirements
 from accord_conformance.traffic.message import Frame, format_value
 
 Json: TypeAlias = dict[str, Any]
@@ -48,7 +41,6 @@ Json: TypeAlias = dict[str, Any]
 ProxyConnect: TypeAlias = Callable[[Callable[[str], None]], Transport | Awaitable[Transport]]
 
 AGENT_INFO: Json = {"name": "accord-check", "title": "Accord's conformance kit", "version": "1"}
-_SHOWN_BYTES = 300
 
 RICH_V1: Json = {
     "loadSession": True,
@@ -70,7 +62,7 @@ class ProxySettings(Struct, kw_only=True):
     changes: frozenset[str] = field(default_factory=frozenset[str])
 
 
-class ProxyContext:
+class ProxyContext(ChainContext):
     """A running scenario; each `connect` starts a process of the proxy."""
 
     def __init__(
@@ -84,15 +76,12 @@ class ProxyContext:
         connect: ProxyConnect,
         on_close: Callable[[str, Tape], None],
     ) -> None:
-        self.scenario = scenario
-        self.version = version
+        super().__init__(scenario, version, report, "proxy", LINE_RULES)
         self.dialect = dialect
         self.settings = settings
-        self._report = report
         self._connect = connect
         self._on_close = on_close
         self._opened: list[ChainLine] = []
-        self.may_exit = False  # after what the scenario has done
 
     # Connections.
 
@@ -158,60 +147,42 @@ class ProxyContext:
     def _judge_line(self, line: ChainLine) -> None:
         arrived = [*line.plain.arrivals, *line.wrapped.arrivals]
         if any(one.is_request for one in arrived):
-            self._judge_frames(
+            self.judge_frames(
                 "R-PROXY-21",
                 line.reused_ids,
                 "an id that no open request of this hop has",
                 "the id of an open request",
             )
-        self._judge_frames(
+        self.judge_frames(
             "R-PROXY-21",
             line.wrapped_cancels,
             "`$/cancel_request` without an envelope, with the id of this hop",
             "one in an envelope",
         )
         if line.wrapped.arrivals:
-            self._judge_frames(
+            self.judge_frames(
                 "R-PROXY-25",
                 line.other_dialect,
                 f"{self.dialect.request}, as in the handshake",
                 "another dialect",
             )
-        self._judge_frames(
+        self.judge_frames(
             "R-REQCAN-11",
             line.stray_cancels,
             "only cancellations of open requests, by the ids of this hop",
             "an id that no open request of this hop has",
         )
-        self._judge_frames(
+        self.judge_frames(
             "R-GEN-06",
             line.unknown_responses,
             "the id of an open request in each response",
             "a response with another id",
         )
-        self._judge_frames(
+        self.judge_frames(
             "R-STDIO-03", line.hop.faults, "only messages of the protocol", "another line"
         )
 
-    def _judge_frames(self, rule: str, wrong: Sequence[Frame], expected: str, got: str) -> None:
-        """Add a finding for each frame that breaks a rule, or one that the rule was obeyed."""
-        for frame in wrong:
-            self.add(rule, False, frame, expected=expected, got=got)
-        if not wrong:
-            self.add(rule, True)
-
     # Findings.
-
-    def add(
-        self, rule: str, passed: bool, *seen: Frame | None, expected: str = "", got: str = ""
-    ) -> None:
-        """Add a finding, unless the rule is not of this version."""
-        assert rule in (*self.scenario.rules, *LINE_RULES), f"{self.scenario.name}: {rule}"
-        if self.version in requirements()[rule].versions:
-            finding = make_finding(
-                rule, passed, "proxy", *seen, expected=expected, got=got, where=self.scenario.name
-            )
-            self._report.add(finding)
 
     async def forwarded(
         self,
@@ -269,9 +240,9 @@ class ProxyContext:
                 before == after,
                 *seen,
                 expected="the same `_meta`",
-                got=_shown(encoded(after)),
+                got=shown(encoded(after)),
             )
-        self._same("R-PROXY-15", params, arrival.params, *seen)
+        self.same("R-PROXY-15", params, arrival.params, *seen)
 
     def compare_response(self, sent: Sent, text: bytes, answer: Frame) -> None:
         """Judge that the response to a request has this result, or error."""
@@ -279,18 +250,7 @@ class ProxyContext:
         if response is None or sent.method in self.settings.changes:
             return
         found = response.error if response.result is UNSET else response.result
-        self._same("R-PROXY-08", text, found, answer, response.frame)
-
-    def _same(
-        self, rule: str, text: bytes | None, found: Field, before: Frame, after: Frame
-    ) -> None:
-        """Judge that the value is the same, and by R-PROXY-20 that the bytes are."""
-        same = same_value(text, found)
-        expected, got = _shown(text_of(text)), _shown(text_of(found))
-        self.add(rule, same, before, after, expected=expected, got=got)
-        if same and "R-PROXY-20" in self.scenario.rules:
-            equal = same_bytes(text, found)
-            self.add("R-PROXY-20", equal, before, after, expected=expected, got=got)
+        self.same("R-PROXY-08", text, found, answer, response.frame)
 
     async def answered(self, rule: str, sent: Sent, answer: Frame) -> bool:
         """Judge that a request gets the response of the other end."""
@@ -325,21 +285,9 @@ def _meta(params: bytes) -> Any:
     return value.get("_meta") if is_object(value) else None
 
 
-def _shown(text: bytes) -> str:
-    shown = text.decode("utf-8", "replace")
-    return shown if len(shown) <= _SHOWN_BYTES else f"{shown[:_SHOWN_BYTES]}…"
-
-
 # Finds the dialect of a proxy, and whether it supports a version.
 
 _UNKNOWN_METHOD = -32601
-
-
-async def _nothing(_: ProxyContext) -> None:
-    return
-
-
-_HANDSHAKE: Scenario[ProxyContext] = Scenario(name="handshake", about="", run=_nothing)
 
 
 class ProxyProbe:
@@ -391,17 +339,13 @@ class ProxyProbe:
         return first
 
     async def _try(self, version: int, report: Report) -> tuple[str, object]:
-        context = self.make_context(_HANDSHAKE, version, report)
+        context = self.make_context(HANDSHAKE, version, report)
         try:
             line = await context.connect()
             try:
                 sent = await context.initialize(line)
             except NoResponse as silence:
-                ended = await line.hop.exit_error() if line.hop.is_closed else None
-                mask = SecretMask({})
-                last = last_stderr_lines(ended, mask)
-                parts = [f"initialize failed: {silence}", describe_exit(ended), *last[-1:]]
-                return "; ".join(part for part in parts if part), None
+                return await describe_silence(line.hop, silence), None
             if sent.ok:
                 return "", None
             assert sent.response is not None

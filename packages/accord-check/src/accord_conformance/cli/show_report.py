@@ -18,6 +18,7 @@ from accord_conformance.reports.report import (
     RunResult,
     ScenarioResult,
     frame_line,
+    plural,
     verdict,
 )
 from accord_conformance.rules.manifest import AUTHORITIES, Requirement, links
@@ -73,8 +74,8 @@ def show_report(report: Report) -> None:
     )
     version = f"version {report.version}" if report.version else "no version agreed"
     console.print(
-        f"\n{report.frames} frames, {version}: {_plural(failed, 'rule')} failed, "
-        f"{_plural(warned, 'warning')}, {advised} advised."
+        f"\n{report.frames} frames, {version}: {plural(failed, 'rule')} failed, "
+        f"{plural(warned, 'warning')}, {advised} advised."
     )
 
 
@@ -99,7 +100,7 @@ def _rule(console: Console, rule: Requirement, report: Report, style: str) -> No
     for finding in result.failures[:MAX_SHOWN]:
         _finding(console, finding)
     if result.failed > MAX_SHOWN:
-        console.print(f"  … and {_plural(result.failed - MAX_SHOWN, 'more finding')}")
+        console.print(f"  … and {plural(result.failed - MAX_SHOWN, 'more finding')}")
     if rule.hint:
         console.print(f"  [bold]fix[/]     {escape(rule.hint)}", soft_wrap=True)
     if demand := report.demand(rule):
@@ -135,10 +136,6 @@ def show_frames(console: Console, frames: Iterable[Frame]) -> None:
 
 def _safe(text: str) -> str:
     return escape(one_line(text))
-
-
-def _plural(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 # Shows a run of scenarios at the terminal.

@@ -179,14 +179,14 @@ class ClientContext:
             got = str(silence)
             self.judge(rule, False, call, expected=expected, got=got, authority=authority)
             return
-        passed, got = call.code == code, describe_outcome(call)
+        passed, got = call.code == code, call.outcome
         authority = authority if call.ok else authority or code_authority
         self.judge(rule, passed, call, expected=expected, got=got, authority=authority)
 
     async def expect_success(self, rule: str, call: Request, why: str) -> bool:
         """Judge that a request gets a result, for which the user may be needed."""
         await self.wait_for_person(call)
-        self.judge(rule, call.ok, call, expected=f"a result for {why}", got=describe_outcome(call))
+        self.judge(rule, call.ok, call, expected=f"a result for {why}", got=call.outcome)
         return call.ok
 
     async def wait_for_person(self, call: Request) -> None:
@@ -267,10 +267,3 @@ OPTIONS = (
     {"optionId": "yes", "name": "Allow", "kind": "allow_once"},
     {"optionId": "no", "name": "Reject", "kind": "reject_once"},
 )
-
-
-def describe_outcome(call: Request) -> str:
-    """Describe how a request was answered."""
-    if call.response is None:
-        return "no response"
-    return "a result" if call.ok else f"error {call.code}"

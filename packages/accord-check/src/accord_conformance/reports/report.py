@@ -550,7 +550,7 @@ def verdict(result: RunResult) -> Verdict:
     if not result.supported:
         why.append("no version could be tested")
     if result.kit_errors:
-        errors = _count(len(result.kit_errors), "error")
+        errors = plural(len(result.kit_errors), "error")
         found = f"; and {'; '.join(why)}" if why else ""
         return Verdict(EXIT_KIT_ERROR, f"No verdict: {errors} in the kit{found}.")
     beside = _other_problems(result, decisive)
@@ -561,9 +561,9 @@ def verdict(result: RunResult) -> Verdict:
     if result.prompt_failures:
         return Verdict(EXIT_NO_TURN, f"No model: no turn was tested{beside}.")
     numbers = [str(report.version) for report in result.supported if report.version]
-    plural = "s" if len(numbers) > 1 else ""
-    versions = f" in version{plural} {' and '.join(numbers)}" if numbers else ""
-    passed = _count(len({rule for rule, _ in result.passed_rules()}), "rule")
+    many = "s" if len(numbers) > 1 else ""
+    versions = f" in version{many} {' and '.join(numbers)}" if numbers else ""
+    passed = plural(len({rule for rule, _ in result.passed_rules()}), "rule")
     return Verdict(0, f"Passed: {passed}{versions}, none failed{beside}.")
 
 
@@ -577,7 +577,7 @@ def _other_problems(result: RunResult, decisive: set[tuple[str, int]]) -> str:
     ]
     parts: list[str] = []
     if warned := outcomes.count("warned"):
-        parts.append(_count(warned, "warning"))
+        parts.append(plural(warned, "warning"))
     if advised := outcomes.count("advised"):
         parts.append(f"{advised} advised")
     if unseen := len(result.not_exercised_rules()):
@@ -588,7 +588,7 @@ def _other_problems(result: RunResult, decisive: set[tuple[str, int]]) -> str:
 
 
 def _rules(rules: set[tuple[str, int]], what: str) -> str:
-    count = _count(len(rules), "rule")
+    count = plural(len(rules), "rule")
     return f"{count} {what}, {_names([f'{rule} (v{version})' for rule, version in sorted(rules)])}"
 
 
@@ -598,7 +598,7 @@ def _scenarios(failed: list[ScenarioResult]) -> str:
         versions.setdefault(one.scenario, []).append(f"v{one.version}")
     names = [f"{name} ({' and '.join(spoken)})" for name, spoken in versions.items()]
     return (
-        f"{_count(len(names), 'scenario')} failed for a reason that no rule describes, "
+        f"{plural(len(names), 'scenario')} failed for a reason that no rule describes, "
         f"{_names(names)}"
     )
 
@@ -609,7 +609,8 @@ def _names(names: list[str]) -> str:
     return ", ".join(unique[:_MAX_NAMED]) + more
 
 
-def _count(number: int, what: str) -> str:
+def plural(number: int, what: str) -> str:
+    """Return a number with the name of what was counted."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 

@@ -132,6 +132,13 @@ class Request(Struct, eq=False):
         error = self.response and self.response.error
         return error.get("code") if is_object(error) else None
 
+    @property
+    def outcome(self) -> str:
+        """How it was answered, in words."""
+        if self.response is None:
+            return "no response"
+        return "a result" if self.ok else f"error {self.code}"
+
 
 class Response(Struct, frozen=True):
     """The response to a request; `error` is unchecked."""

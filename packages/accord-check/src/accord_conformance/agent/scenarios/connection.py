@@ -12,7 +12,7 @@ from accord.errors import ConnectionLost
 from accord.rules.negotiation import is_false_v2
 from accord.rules.quirks import tolerates
 from accord.text.lenient_json import is_object
-from accord_conformance.agent.context import AgentContext, describe_outcome
+from accord_conformance.agent.context import AgentContext
 from accord_conformance.agent.scenario_client import (
     ALL_CAPABILITIES_V1,
     ALL_CAPABILITIES_V2,
@@ -43,7 +43,7 @@ async def _unknown(context: AgentContext) -> None:
         call.ok,
         call,
         expected="a result: the unknown capability `accordUnknown` is ignored",
-        got=describe_outcome(call),
+        got=call.outcome,
     )
     client = await context.connect()
     call = await client.initialize(accordUnknown=True, _meta={"accord": 1})
@@ -52,7 +52,7 @@ async def _unknown(context: AgentContext) -> None:
         call.ok,
         call,
         expected="a result: the unknown key `accordUnknown` is ignored",
-        got=describe_outcome(call),
+        got=call.outcome,
     )
 
 
@@ -124,7 +124,7 @@ async def _newer(context: AgentContext) -> None:
         answered == 2,
         call,
         expected="version 2, for a newer version",
-        got=f"version {answered}" if call.ok else describe_outcome(call),
+        got=f"version {answered}" if call.ok else call.outcome,
     )
 
 
@@ -148,7 +148,7 @@ async def _version_2_params(context: AgentContext) -> None:
         call.ok and answered == 1,
         call,
         expected="version 1",
-        got=f"version {answered}" if call.ok else describe_outcome(call),
+        got=f"version {answered}" if call.ok else call.outcome,
     )
     if call.ok:
         for used in await _used(client):
@@ -291,7 +291,7 @@ async def _out(context: AgentContext) -> None:
     method = "logout" if context.version == 1 else "auth/logout"
     call = await client.connection.call(method)
     if not call.ok:
-        raise NotExercised(f"the agent did not log out: {describe_outcome(call)}")
+        raise NotExercised(f"the agent did not log out: {call.outcome}")
     made = await client.open_session("session/new", client.setup_params())
     asked = client.prompt_for(session, "text")
     await client.wait_for_optional(
@@ -305,7 +305,7 @@ async def _out(context: AgentContext) -> None:
                 call,
                 refused,
                 expected="-32000 until the user logs in",
-                got=describe_outcome(refused),
+                got=refused.outcome,
             )
     await client.log_in()
     await client.open_session("session/new", client.setup_params())
@@ -363,7 +363,7 @@ async def _request(context: AgentContext) -> None:
             call.code == -32601,
             call,
             expected="-32601 for an unknown custom request",
-            got=describe_outcome(call),
+            got=call.outcome,
         )
 
 
@@ -535,9 +535,7 @@ async def _expect_alive(
     """Judge that the connection still works."""
     call = client.connection.send_request("_accord/unknown", {})
     if await context.expect_response(rule, client, call, f"a response to {what}"):
-        context.judge(
-            rule, call.response is not None, call, expected="", got=describe_outcome(call)
-        )
+        context.judge(rule, call.response is not None, call, expected="", got=call.outcome)
 
 
 MALFORMED = (_frames, _ids, _answers, _params, _lines)

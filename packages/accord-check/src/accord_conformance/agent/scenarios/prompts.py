@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from accord.text.lenient_json import NotJson, is_array, is_object, loads
-from accord_conformance.agent.context import AgentContext, describe_outcome
+from accord_conformance.agent.context import AgentContext
 from accord_conformance.agent.scenario_client import (
     UNKNOWN_SESSION,
     Json,
@@ -140,7 +140,7 @@ async def _link(context: AgentContext) -> None:
         sent.request.ok,
         sent.request,
         expected="a result for a prompt with a text and a link",
-        got=describe_outcome(sent.request),
+        got=sent.request.outcome,
     )
 
 
@@ -272,7 +272,7 @@ async def _fail(context: AgentContext) -> None:
         sent.request.ok and sent.stop_reason == "error" and is_object(error),
         *sent.evidence,
         expected="a result, then idle with the stop reason error and `error`",
-        got=f"{describe_outcome(sent.request)}, {sent.stop_reason}, {error}",
+        got=f"{sent.request.outcome}, {sent.stop_reason}, {error}",
     )
 
 
@@ -412,7 +412,7 @@ async def _turn(context: AgentContext) -> None:
             sent.request,
             call,
             expected="the end of the turn, and an object as the result",
-            got="the response, and a turn that continues" if call.ok else describe_outcome(call),
+            got="the response, and a turn that continues" if call.ok else call.outcome,
         )
 
 
@@ -437,7 +437,7 @@ async def _cancelled(context: AgentContext) -> None:
             break  # the messages did not cross
     failed = all(not one.request.ok or one.stop_reason == "error" for one in ends)
     rules = ("R-CANCEL-06", "R-CANCEL-08") if failed else ("R-CANCEL-05", "R-CANCEL-07")
-    reasons = dict.fromkeys(one.stop_reason or describe_outcome(one.request) for one in ends)
+    reasons = dict.fromkeys(one.stop_reason or one.request.outcome for one in ends)
     context.judge(
         rules[context.version - 1],
         False,
@@ -529,7 +529,7 @@ async def _request(context: AgentContext) -> None:
         sent.request.ok or sent.request.code == -32800,
         sent.request,
         expected="-32800, or the stop reason cancelled",
-        got=describe_outcome(sent.request),
+        got=sent.request.outcome,
     )
 
 
@@ -663,7 +663,7 @@ async def _tool_cancel(context: AgentContext) -> None:
         "tool_call/cancel", {"sessionId": session, "toolCallId": ident}
     )
     if not call.ok:
-        raise NotExercised(f"the tool call was not cancelled: {describe_outcome(call)}")
+        raise NotExercised(f"the tool call was not cancelled: {call.outcome}")
     answered = call.response.frame.number if call.response else 0
     early = [
         note

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from accord.text.lenient_json import is_array, is_object
-from accord_conformance.agent.context import AgentContext, describe_outcome
+from accord_conformance.agent.context import AgentContext
 from accord_conformance.agent.scenario_client import Json, ScenarioClient, SentPrompt
 from accord_conformance.harness import Advisory, NotExercised, scenario
 from accord_conformance.traffic.connection_state import update_of
@@ -495,7 +495,7 @@ async def _decline(context: AgentContext) -> None:
             *calls,
             *sent.evidence,
             expected=f"the stop reason {plain.stop_reason}, as without content",
-            got=f"{sent.stop_reason or describe_outcome(sent.request)}",
+            got=f"{sent.stop_reason or sent.request.outcome}",
         )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from accord.text.lenient_json import is_array, is_object
-from accord_conformance.agent.context import AgentContext, describe_outcome
+from accord_conformance.agent.context import AgentContext
 from accord_conformance.agent.scenario_client import (
     UNKNOWN_SESSION,
     Json,
@@ -573,7 +573,7 @@ async def _archive_active(context: AgentContext) -> None:
         raise NotExercised("the turn ended before the session could be archived")
     call = await client.open_session("session/archive", {"sessionId": session})
     if not call.ok:
-        raise NotExercised(f"the session was not archived: {describe_outcome(call)}")
+        raise NotExercised(f"the session was not archived: {call.outcome}")
     ended = sent.evidence[-1].frame.number if sent.is_over and context.version == 2 else 0
     if context.version == 1 and sent.request.response is not None:
         ended = sent.request.response.frame.number
@@ -738,7 +738,7 @@ async def _each_value(context: AgentContext) -> None:
             params = _params(context.version, session, option, value)
             calls.append(await client.open_session(_SET, params))
     if not any(call.ok for call in calls):
-        raise NotExercised(f"no option was set: {describe_outcome(calls[-1])}")
+        raise NotExercised(f"no option was set: {calls[-1].outcome}")
 
 
 @scenario("options/unknown")

@@ -8,7 +8,7 @@ from contextlib import suppress
 import msgspec
 
 from accord_conformance.client import fixtures
-from accord_conformance.client.context import ClientContext, ClientGone, Json, describe_outcome
+from accord_conformance.client.context import ClientContext, ClientGone, Json
 from accord_conformance.client.fixtures import ABSENT_METHOD, WebServer
 from accord_conformance.client.scenarios.state_session import require_probe
 from accord_conformance.client.state_probe import IsNot, expect
@@ -241,7 +241,7 @@ async def _requests(context: ClientContext) -> None:
             continue
         # A result would mean that it knows the method.
         passed = call.code == -32601
-        context.judge("R-EXT-06", passed, call, expected="error -32601", got=describe_outcome(call))
+        context.judge("R-EXT-06", passed, call, expected="error -32601", got=call.outcome)
     for nothing in ({}, {"params": None}):
         context.connection.send_message(
             id=f"without {len(nothing)}", method=ABSENT_METHOD, **nothing
@@ -251,7 +251,7 @@ async def _requests(context: ClientContext) -> None:
         await context.connection.wait_for_response(call)
         passed = call.code not in (-32600, -32602, -32700)
         expected = "the same response as with `{}`"
-        context.judge("R-GEN-09", passed, call, expected=expected, got=describe_outcome(call))
+        context.judge("R-GEN-09", passed, call, expected=expected, got=call.outcome)
 
 
 @scenario("malformed/unknown-notifications", "R-EXT-07", "R-REQCAN-10")
@@ -337,7 +337,7 @@ async def _not_offered(context: ClientContext) -> None:
         call = await context.call(method, context.session_params(**params))
         passed = call.code in (-32601, -32602)
         expected = "-32601 or -32602 for a method that it does not advertise"
-        context.judge("R-INIT-29", passed, call, expected=expected, got=describe_outcome(call))
+        context.judge("R-INIT-29", passed, call, expected=expected, got=call.outcome)
     form: Json = {"requestedSchema": {"type": "object", "properties": {}}}
     page: Json = {"elicitationId": "not offered", "url": "https://example.com/"}
     for mode, more in (("form", form), ("url", page)):
@@ -356,7 +356,7 @@ async def _servers(context: ClientContext) -> None:
     context.require(is_supported, "the client does not support MCP over ACP")
     passed = call.code == -33001
     expected = "-33001 for a server that is not registered"
-    context.judge("R-MOA-07", passed, call, expected=expected, got=describe_outcome(call))
+    context.judge("R-MOA-07", passed, call, expected=expected, got=call.outcome)
 
 
 MALFORMED = (_requests, _notifications, _cancels, _answers, _lines, _broken, _not_offered, _servers)

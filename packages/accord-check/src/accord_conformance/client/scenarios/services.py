@@ -14,7 +14,6 @@ from accord_conformance.client.context import (
     ClientContext,
     ClientGone,
     Json,
-    describe_outcome,
 )
 from accord_conformance.client.fixtures import WebServer
 from accord_conformance.harness import NoResponse, NotExercised, scenario
@@ -125,7 +124,7 @@ async def _withdrawn(context: ClientContext) -> None:
     if context.version == 1 and not call.ok:  # in version 2 it has an outcome, which is observed
         passed = call.code == -32800
         expected = "-32800 or an outcome for a request that was cancelled"
-        context.judge("R-REQCAN-13", passed, call, expected=expected, got=describe_outcome(call))
+        context.judge("R-REQCAN-13", passed, call, expected=expected, got=call.outcome)
 
 
 def _chosen(call: Request) -> Any:
@@ -151,9 +150,7 @@ async def _reading(context: ClientContext) -> None:
     for extra in extras:
         call = await context.call(_READ, context.session_params(path=note, **extra))
         expected = "the text of the file, because unknown keys are ignored"
-        context.judge(
-            "R-GEN-08", _text(call) == _TEXT, call, expected=expected, got=describe_outcome(call)
-        )
+        context.judge("R-GEN-08", _text(call) == _TEXT, call, expected=expected, got=call.outcome)
     call = await context.call(_READ, context.session_params(path=note, line=None, limit=None))
     expected = "the whole file, because null means no limit"
     context.judge("R-FS-09", _text(call) == _TEXT, call, expected=expected, got=_got(call))
@@ -179,7 +176,7 @@ async def _writing(context: ClientContext) -> None:
     path = str(folder / "written.txt")
     call = await context.call(_WRITE, context.session_params(path=path, content=_TEXT))
     expected = "the file is created"
-    context.judge("R-FS-04", call.ok, call, expected=expected, got=describe_outcome(call))
+    context.judge("R-FS-04", call.ok, call, expected=expected, got=call.outcome)
     if call.ok and context.supports("fs", "readTextFile"):
         again = await context.call(_READ, context.session_params(path=path))
         passed = _text(again) == _TEXT
@@ -213,7 +210,7 @@ async def _roots(context: ClientContext) -> None:
             await _untouched(context, "R-DIR-10", folder / "b.txt", str(links / "b.txt"))
     call = await context.call(_READ, {"sessionId": "accord-unknown-session", "path": str(note)})
     expected = "an error for an unknown session"
-    context.judge("R-FS-07", not call.ok, call, expected=expected, got=describe_outcome(call))
+    context.judge("R-FS-07", not call.ok, call, expected=expected, got=call.outcome)
 
 
 async def _note(context: ClientContext) -> str:
@@ -233,14 +230,14 @@ async def _note(context: ClientContext) -> str:
 async def _hidden(context: ClientContext, rule: str, path: str, what: str) -> None:
     call = await context.call(_READ, context.session_params(path=path))
     expected = f"an error for {what} of the session's directories"
-    context.judge(rule, not call.ok, call, expected=expected, got=describe_outcome(call))
+    context.judge(rule, not call.ok, call, expected=expected, got=call.outcome)
 
 
 async def _untouched(context: ClientContext, rule: str, target: Path, path: str) -> None:
     call = await context.call(_WRITE, context.session_params(path=path, content="written"))
     expected = "an error, and no new file, for a path outside of the session's directories"
     made = target.name in os.listdir(target.parent)  # noqa: PTH208  # no coroutine does it
-    got = "the file was created" if made else describe_outcome(call)
+    got = "the file was created" if made else call.outcome
     context.judge(rule, not call.ok and not made, call, expected=expected, got=got)
 
 
@@ -249,7 +246,7 @@ def _text(call: Request) -> Any:
 
 
 def _got(call: Request) -> str:
-    return "another text" if call.ok else describe_outcome(call)
+    return "another text" if call.ok else call.outcome
 
 
 FILES = (_reading, _writing, _roots)
@@ -305,9 +302,7 @@ async def _kill(context: ClientContext) -> None:
     if waiting.response is not None and not waiting.ok:
         passed = waiting.code == -32800
         expected = "error -32800 for a cancelled request"
-        context.judge(
-            "R-REQCAN-13", passed, waiting, expected=expected, got=describe_outcome(waiting)
-        )
+        context.judge("R-REQCAN-13", passed, waiting, expected=expected, got=waiting.outcome)
     await context.call("terminal/output", _at(context, ident))
     await context.call("terminal/kill", _at(context, ident))
     await _ended(context, ident)
@@ -328,7 +323,7 @@ async def _params(context: ClientContext) -> None:
     # Without a script the interpreter reads its stdin; whether it exits is not judged.
     call = await context.call("terminal/create", null)
     expected = "a terminal, because null means an empty list"
-    context.judge("R-TERM-14", call.ok, call, expected=expected, got=describe_outcome(call))
+    context.judge("R-TERM-14", call.ok, call, expected=expected, got=call.outcome)
     if call.ok and is_object(call.result):
         await _release(context, call.result.get("terminalId"))
     wrong: tuple[dict[str, Any], ...] = (
@@ -535,7 +530,7 @@ def _form(
 
 
 def _action(call: Request) -> Any:
-    return call.result.get("action") if is_object(call.result) else describe_outcome(call)
+    return call.result.get("action") if is_object(call.result) else call.outcome
 
 
 def _given(call: Request) -> Json | None:
@@ -630,7 +625,7 @@ def _inner_code(call: Request) -> Any:
 
 
 def _describe(call: Request) -> str:
-    return f"the result {format_value(call.result)}" if call.ok else describe_outcome(call)
+    return f"the result {format_value(call.result)}" if call.ok else call.outcome
 
 
 @scenario("mcp/context", "R-MOA-13")
@@ -697,7 +692,7 @@ async def _cancel(context: ClientContext) -> None:
         call.ok or call.code == -32800,
         call,
         expected="-32800, or a result that was faster",
-        got=describe_outcome(call),
+        got=call.outcome,
     )
 
 
@@ -711,7 +706,7 @@ async def _old_dialect(context: ClientContext) -> None:
             call.code == -32601,
             call,
             expected=f"-32601 for {method}",
-            got=describe_outcome(call),
+            got=call.outcome,
         )
 
 
