@@ -258,7 +258,7 @@ async def _judge(context: ConductorContext, sent: Sent, arrival: Arrival, cancel
 
 
 @scenario("cancel/ends", "R-PROXY-21")
-async def _cancellation_ends(context: ConductorContext) -> None:
+async def _cancelled_ends(context: ConductorContext) -> None:
     """A request of either end is cancelled, hop by hop."""
     await context.start()
     client, agent = context.client.plain, context.agent.line.plain
@@ -292,7 +292,7 @@ async def _forms(context: ConductorContext) -> None:
         raise NoResponse("a notification after a cancellation did not pass")
 
 
-CANCELLATION = (_cancellation_ends, _forms)
+CANCELLATION = (_cancelled_ends, _forms)
 
 
 # Order within a direction, independence of the directions, and bounded queues.
@@ -307,7 +307,7 @@ _STALLED_S = 1.0
 
 
 @scenario("order/ends", "R-PROXY-18")
-async def _order_ends(context: ConductorContext) -> None:
+async def _order_of_ends(context: ConductorContext) -> None:
     """Many notifications and then a response: all arrive at the other end, in this order."""
     await context.start()
     client, agent = context.client.plain, context.agent.line.plain
@@ -396,7 +396,7 @@ async def _stalled_client(context: ConductorContext) -> None:
     context.may_exit = True
 
 
-ORDER = (_order_ends, _directions, _stalled_client)
+ORDER = (_order_of_ends, _directions, _stalled_client)
 
 
 # A component exits: the chain ends with errors that name it.

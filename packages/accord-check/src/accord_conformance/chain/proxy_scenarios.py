@@ -458,7 +458,7 @@ def _judge_order(context: ProxyContext, target: End, since: int, line: ChainLine
 
 
 @scenario("order/directions", "R-PROXY-19")
-async def _order_directions(context: ProxyContext) -> None:
+async def _independent_directions(context: ProxyContext) -> None:
     """Both ends leave a request open: messages of both directions still pass."""
     line = await context.start()
     for origin in (line.plain, line.wrapped):
@@ -487,7 +487,7 @@ async def _order_directions(context: ProxyContext) -> None:
         )
 
 
-ORDER = (_direction, _order_directions)
+ORDER = (_direction, _independent_directions)
 
 
 # MCP over ACP through a proxy: messages for servers of the client, and for its own.

@@ -47,7 +47,7 @@ class FilesAndTerminals(Judge):
 
     def on_request(self, call: Request) -> None:
         if call.method == "terminal/release" and is_object(call.params):
-            terminal = self._terminals.get(_key(call, call.params))
+            terminal = self._terminals.get(_terminal_key(call, call.params))
             if terminal is not None:
                 terminal.given_back = True
         if call.sender == "client" and call.method.startswith("terminal/"):
@@ -70,9 +70,9 @@ class FilesAndTerminals(Judge):
         if call.method == "fs/read_text_file":
             self._read(call)
         elif call.method == "terminal/create" and call.ok and is_object(call.result):
-            self._terminals[_key(call, call.result)] = _Terminal(call)
+            self._terminals[_terminal_key(call, call.result)] = _Terminal(call)
         elif call.method.startswith("terminal/"):
-            terminal = self._terminals.get(_key(call, call.params))
+            terminal = self._terminals.get(_terminal_key(call, call.params))
             if terminal is not None:
                 self._use(terminal, call)
 
@@ -165,7 +165,7 @@ class FilesAndTerminals(Judge):
             )
 
 
-def _key(call: Request, named: dict[str, Any]) -> tuple[str, str]:
+def _terminal_key(call: Request, named: dict[str, Any]) -> tuple[str, str]:
     return call.session_id or "", str(named.get("terminalId"))
 
 
@@ -333,7 +333,7 @@ class McpOverAcp(Judge):
         if call.sender == "client" and call.method in SETUP_METHODS:
             self._servers(call, call.params)
         elif call.sender == "agent" and call.method == _CARRY:
-            key = _mcp_over_acp_key(call.params)
+            key = _mcp_key(call.params)
             if key is not None:  # drafts had other keys, and a handshake of their own
                 self._inner(call, call.params)
                 self._again(self._requests.get(key), call)
@@ -343,7 +343,7 @@ class McpOverAcp(Judge):
                     self._while_declared[call.frame.number] = setup
 
     def on_notification(self, note: Notification) -> None:
-        key = _mcp_over_acp_key(note.params)
+        key = _mcp_key(note.params)
         if note.sender != "client" or note.method != _CARRY or key is None:
             return
         if self.state.version is None:
@@ -472,7 +472,7 @@ class McpOverAcp(Judge):
             )
 
 
-def _mcp_over_acp_key(params: Any) -> _Key | None:
+def _mcp_key(params: Any) -> _Key | None:
     if not is_object(params):
         return None
     server, request = params.get("serverId"), params.get("requestId")

@@ -67,7 +67,7 @@ pre { background: var(--code); padding: .6rem; font-size: .8rem; white-space: pr
 
 def html(result: RunResult) -> str:
     """Return the page; all texts of the agent are escaped."""
-    title = _text(result.subject)
+    title = _html_text(result.subject)
     parts = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
@@ -77,19 +77,19 @@ def html(result: RunResult) -> str:
     ]
     found = verdict(result)
     style = "bad" if found.status else "good"
-    parts.append(f'<p class="verdict {style}">{_text(found.text)}</p>')
+    parts.append(f'<p class="verdict {style}">{_html_text(found.text)}</p>')
     parts += [
         f"<p>Error in the kit:</p><pre>{escaped(visible(traceback))}</pre>"
         for traceback in result.kit_errors
     ]
     for report in result.reports:
-        parts += _version(report, result.scenarios(report.version))
+        parts += _html_version(report, result.scenarios(report.version))
     parts += [
-        f"<p>Version {version} was not tested: {_text(why)}.</p>"
+        f"<p>Version {version} was not tested: {_html_text(why)}.</p>"
         for version, why in result.unsupported.items()
     ]
     problems = [login.message for login in result.login_problems] + result.model_problems
-    parts += [f"<p>{_text(problem)}</p>" for problem in problems]
+    parts += [f"<p>{_html_text(problem)}</p>" for problem in problems]
     parts.append("</main></body></html>")
     return "\n".join(parts)
 
@@ -97,84 +97,87 @@ def html(result: RunResult) -> str:
 _COLUMNS: tuple[Outcome, ...] = ("passed", "failed", "warned", "advised", "not exercised")
 
 
-def _version(report: Report, scenarios: list[ScenarioResult]) -> list[str]:
+def _html_version(report: Report, scenarios: list[ScenarioResult]) -> list[str]:
     parts = [f"<h2>Version {report.version}</h2>"]
     for rule in report.problem_rules("failed", "warned"):
-        parts += _rule(rule, report)
+        parts += _html_rule(rule, report)
     for one in scenarios:
         if one.outcome in ("wrong", "advised") or one.disconnected:
-            parts += _advisory(one)
+            parts += _html_advisory(one)
     if advised := report.problem_rules("advised"):
         parts.append("<h3>Advice</h3><p>The protocol itself does not require this.</p>")
         for rule in advised:
-            parts += _rule(rule, report)
+            parts += _html_rule(rule, report)
     parts.append("<h3>Rules by area</h3><table><thead><tr><th>Area</th>")
     parts += [f"<th>{name}</th>" for name in _COLUMNS]
     parts.append("</tr></thead><tbody>")
     for area in report.by_area():
-        parts.append(f"<tr><td>{area.area} <span class=dim>{_text(area.title)}</span></td>")
+        parts.append(f"<tr><td>{area.area} <span class=dim>{_html_text(area.title)}</span></td>")
         numbers = (area.passed, area.failed, area.warned, area.advised, area.not_exercised)
         parts += [
             f'<td class="{name.replace(" ", "-")}{"" if number else " none"}" data-name="{name}">'
-            f"{_number(number)}</td>"
+            f"{_html_number(number)}</td>"
             for name, number in zip(_COLUMNS, numbers, strict=True)
         ]
         parts.append("</tr>")
     parts.append("</tbody></table>")
-    parts += _scenarios(scenarios)
+    parts += _html_scenarios(scenarios)
     return parts
 
 
-def _number(number: int) -> str:
+def _html_number(number: int) -> str:
     return f"<b>{number}</b>" if number else '<span class="dim">·</span>'
 
 
-def _rule(rule: Requirement, report: Report) -> list[str]:
+def _html_rule(rule: Requirement, report: Report) -> list[str]:
     outcome = report.outcome(rule)
     parts = [
         f'<section class="rule {outcome}"><h3>{rule.id} <b>{outcome}</b></h3>',
-        f"<p>{_text(rule.level)}: {_text(rule.rule)}</p>",
+        f"<p>{_html_text(rule.level)}: {_html_text(rule.rule)}</p>",
     ]
     for finding in report.rules[rule.id].failures:
-        where = f" <span class=dim>in {_text(finding.where)}</span>" if finding.where else ""
-        parts.append(f"<p>Expected {_text(finding.expected)}; got {_text(finding.got)}{where}.</p>")
+        where = f" <span class=dim>in {_html_text(finding.where)}</span>" if finding.where else ""
+        parts.append(
+            f"<p>Expected {_html_text(finding.expected)}; got {_html_text(finding.got)}{where}.</p>"
+        )
         if finding.frames:
-            frames = "\n".join(_text(frame_line(frame)) for frame in finding.frames)
+            frames = "\n".join(_html_text(frame_line(frame)) for frame in finding.frames)
             parts.append(f"<pre>{frames}</pre>")
     if rule.hint:
-        parts.append(f"<p>How to fix it: {_text(rule.hint)}</p>")
-    return [*parts, f"<p class=dim>{_authority(rule, report)}</p>", "</section>"]
+        parts.append(f"<p>How to fix it: {_html_text(rule.hint)}</p>")
+    return [*parts, f"<p class=dim>{_html_authority(rule, report)}</p>", "</section>"]
 
 
-def _authority(rule: Requirement, report: Report) -> str:
+def _html_authority(rule: Requirement, report: Report) -> str:
     """Return the line about what demands a rule."""
     if demand := report.demand(rule):
-        return f"Demanded by {_link(demand.label, demand.url)}: {_text(demand.words)}"
-    sources = ", ".join(_link(link.label, link.url) for link in links(rule, report.version))
+        return f"Demanded by {_html_link(demand.label, demand.url)}: {_html_text(demand.words)}"
+    sources = ", ".join(_html_link(link.label, link.url) for link in links(rule, report.version))
     return f"Source: {AUTHORITIES[report.authority(rule)]} ({sources})"
 
 
-def _link(label: str, url: str) -> str:
-    return f'<a href="{_text(url)}">{_text(label)}</a>' if url else _text(label)
+def _html_link(label: str, url: str) -> str:
+    return f'<a href="{_html_text(url)}">{_html_text(label)}</a>' if url else _html_text(label)
 
 
-def _advisory(result: ScenarioResult) -> list[str]:
+def _html_advisory(result: ScenarioResult) -> list[str]:
     style = "failed" if result.outcome == "wrong" or result.disconnected else "warned"
     what = "The peer disconnected" if result.disconnected else "No rule describes it"
     parts = [
-        f'<section class="rule {style}"><h3>{_text(result.scenario)} <b>{result.label}</b></h3>',
-        f"<p>{what}: {_text(result.reason)}. {_text(result.advice)}</p>",
+        f'<section class="rule {style}">'
+        f"<h3>{_html_text(result.scenario)} <b>{result.label}</b></h3>",
+        f"<p>{what}: {_html_text(result.reason)}. {_html_text(result.advice)}</p>",
     ]
     if result.frames:
-        frames = "\n".join(_text(frame_line(frame)) for frame in result.frames)
+        frames = "\n".join(_html_text(frame_line(frame)) for frame in result.frames)
         parts.append(f"<pre>{frames}</pre>")
     return [*parts, "</section>"]
 
 
-def _scenarios(scenarios: list[ScenarioResult]) -> list[str]:
+def _html_scenarios(scenarios: list[ScenarioResult]) -> list[str]:
     rows = [
-        f"<tr><td>{_text(one.scenario)} <span class=dim>{_text(one.about)}</span></td>"
-        f"<td>{one.label}{_text(f': {one.reason}' if one.reason else '')}</td>"
+        f"<tr><td>{_html_text(one.scenario)} <span class=dim>{_html_text(one.about)}</span></td>"
+        f"<td>{one.label}{_html_text(f': {one.reason}' if one.reason else '')}</td>"
         f"<td>{one.seconds:.1f} s</td></tr>"
         for one in scenarios
     ]
@@ -185,7 +188,7 @@ def _scenarios(scenarios: list[ScenarioResult]) -> list[str]:
     ]
 
 
-def _text(text: str) -> str:
+def _html_text(text: str) -> str:
     """Return a text for a page, escaped, on one line."""
     return escaped(one_line(text))
 
@@ -221,7 +224,7 @@ def _errors(tracebacks: list[str]) -> list[str]:
     for traceback in tracebacks:
         lines += [
             '    <testcase classname="kit" name="the kit works">',
-            f'      <error message="error in the kit">{_text(traceback)}</error>',
+            f'      <error message="error in the kit">{_junit_text(traceback)}</error>',
             "    </testcase>",
         ]
     return [*lines, "  </testsuite>"]
@@ -261,7 +264,7 @@ def _junit_scenarios(version: int | None, result: RunResult) -> list[str]:
         text = "\n".join(frame_line(frame) for frame in frames)
         lines += [
             f'    <testcase classname="v{version}.scenarios" name={_quoted(name)}>',
-            f"      <failure message={_quoted(why)}>{_text(text)}</failure>",
+            f"      <failure message={_quoted(why)}>{_junit_text(text)}</failure>",
             "    </testcase>",
         ]
     return [*lines, "  </testsuite>"]
@@ -306,9 +309,9 @@ def _case(rule: Requirement, report: Report) -> list[str]:
                 text = f"demanded by {demand.label}: {demand.words}\n{text}"
             message = _quoted(f"{rule.level}: {rule.rule} {rule.hint}".rstrip())
             if outcome == "failed":
-                body = f"      <failure message={message}>{_text(text)}</failure>"
+                body = f"      <failure message={message}>{_junit_text(text)}</failure>"
             else:
-                body = f"      <system-out>{_text(f'{outcome}: {text}')}</system-out>"
+                body = f"      <system-out>{_junit_text(f'{outcome}: {text}')}</system-out>"
             return [f"{head}>", body, "    </testcase>"]
 
 

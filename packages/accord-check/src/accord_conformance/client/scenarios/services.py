@@ -23,7 +23,7 @@ from accord_conformance.traffic.message import Request, format_value
 # Permission requests: unusual, malformed, and cancelled ones.
 
 _ASK = "session/request_permission"
-_ALL = (
+_ALL_OPTIONS = (
     *OPTIONS,
     {"optionId": "always", "name": "Always", "kind": "allow_always"},
     {"optionId": "never", "name": "Never", "kind": "reject_always"},
@@ -64,7 +64,7 @@ async def _forgiven(context: ClientContext) -> None:
     """Sends requests with malformed values that the schema tolerates, and with unknown keys."""
     context.say("Please answer the next requests as you like.")
     details = {"kind": 1, "locations": "here", "content": [{"type": "content"}], "rawInput": None}
-    call = context.request_permission("Forgiving", options=list(_ALL), details=details)
+    call = context.request_permission("Forgiving", options=list(_ALL_OPTIONS), details=details)
     await context.expect_success("R-GEN-11", call, "malformed values that the schema tolerates")
     unknown = {"accordUnheardOf": {"any": [1]}, "_meta": {"accord": 1}}
     call = context.request_permission("Unknown keys", **unknown)
@@ -379,7 +379,7 @@ TERMINALS = (_terminals_command, _kill, _params)
 # Forms with every kind of field, unknown and malformed ones, and a declined URL.
 
 _ELICITATION_ASK = "elicitation/create"
-_ELICITATION_ALL: Json = {
+_ALL_FIELDS: Json = {
     "name": {"type": "string", "title": "Name", "minLength": 1, "maxLength": 40},
     "mail": {"type": "string", "format": "email", "default": "a@example.com"},
     "count": {"type": "integer", "minimum": 1, "maximum": 9, "default": 3},
@@ -411,11 +411,11 @@ async def _fields(context: ClientContext) -> None:
     """Requests a form with all kinds of fields, also with unknown ones."""
     _offered(context)
     context.say("Please fill in the forms as you like, or decline them.")
-    call = _form(context, "All kinds of fields", _ELICITATION_ALL, required=["name", "days"])
+    call = _form(context, "All kinds of fields", _ALL_FIELDS, required=["name", "days"])
     await context.wait_for_person(call)
     given = _given(call)
     if given is not None:
-        wrong = _misfit(_ELICITATION_ALL, ("name", "days"), given)
+        wrong = _misfit(_ALL_FIELDS, ("name", "days"), given)
         expected = "valid values"
         context.judge("R-ELIC-17", not wrong, call, expected=expected, got=wrong)
     await _unknown(context)
@@ -441,7 +441,7 @@ async def _unknown(context: ClientContext) -> None:
 
 
 @scenario("elicitation/minimal-schema", "R-ELIC-08")
-async def _elicitation_wrong(context: ClientContext) -> None:
+async def _wrong_form(context: ClientContext) -> None:
     """Requests a form with a minimal schema, and an elicitation in an unknown mode."""
     _offered(context)
     params = context.session_params(
@@ -573,7 +573,7 @@ def _fits(schema: Json, value: Any) -> bool:
     return schema.get("minimum", value) <= value <= schema.get("maximum", value)
 
 
-ELICITATION = (_fields, _elicitation_wrong, _pattern, _page)
+ELICITATION = (_fields, _wrong_form, _pattern, _page)
 
 
 # MCP servers that the client provides over ACP: valid, malformed and cancelled requests.

@@ -22,7 +22,7 @@ from accord_conformance.traffic.message import Frame
 
 # Tool calls: patches, replaced lists, chunks, and permission requests about them.
 
-_UPDATE = "tool_call_update"
+_TOOL_UPDATE = "tool_call_update"
 _SAYS = "shown by a terminal"
 
 
@@ -34,26 +34,26 @@ async def _tools(context: ClientContext, probe: StateProbe) -> None:
     )
     sent = [context.agent.last_frame]
     await probe.learn()
-    sent += [context.update(_UPDATE, toolCallId=tool, content=_parts("C"))]
+    sent += [context.update(_TOOL_UPDATE, toolCallId=tool, content=_parts("C"))]
     replaced = expect(
         "R-TOOL-06", "toolCalls", tool, content=_parts("C"), locations=_places(context, "a", "b")
     )
     await probe.check(sent, replaced)
-    sent += [context.update(_UPDATE, toolCallId=tool, locations=_places(context, "c"))]
+    sent += [context.update(_TOOL_UPDATE, toolCallId=tool, locations=_places(context, "c"))]
     replaced = expect(
         "R-TOOL-06", "toolCalls", tool, content=_parts("C"), locations=_places(context, "c")
     )
     await probe.check(sent, replaced)
-    sent += [context.update(_UPDATE, toolCallId=tool, content=[], locations=[])]
+    sent += [context.update(_TOOL_UPDATE, toolCallId=tool, content=[], locations=[])]
     await probe.check(sent, expect("R-TOOL-06", "toolCalls", tool, content=None, locations=None))
 
     tool = context.add_tool_call("Name", name="first")
     sent = [context.agent.last_frame]
     await probe.learn()
     for more in ({"name": None}, {"title": "Another title"}):
-        sent += [context.update(_UPDATE, toolCallId=tool, **more)]
+        sent += [context.update(_TOOL_UPDATE, toolCallId=tool, **more)]
         await probe.check(sent, expect("R-TOOL-14", "toolCalls", tool, name="first"))
-    sent += [context.update(_UPDATE, toolCallId=tool, name="second")]
+    sent += [context.update(_TOOL_UPDATE, toolCallId=tool, name="second")]
     await probe.check(sent, expect("R-TOOL-14", "toolCalls", tool, name="second"))
 
 
@@ -72,32 +72,32 @@ async def _patches(context: ClientContext, probe: StateProbe) -> None:
     tool = context.add_tool_call(title, kind="edit", status="in_progress", locations=place)
     sent = [context.agent.last_frame]
     await probe.learn()
-    sent += [context.update(_UPDATE, toolCallId=tool, rawOutput={"any": 1})]
+    sent += [context.update(_TOOL_UPDATE, toolCallId=tool, rawOutput={"any": 1})]
     kept = {"title": title, "kind": "edit", "status": "in_progress", "locations": place}
     await probe.check(sent, expect("R-TOOL-08", "toolCalls", tool, **kept))
     cleared = {"title": None, "kind": None, "status": None, "locations": None}
-    sent += [context.update(_UPDATE, toolCallId=tool, **cleared)]
+    sent += [context.update(_TOOL_UPDATE, toolCallId=tool, **cleared)]
     defaults = {"status": EqualsOrEmpty("pending"), "kind": EqualsOrEmpty("other")}
     blank = {"title": None, "locations": None, **defaults}
     await probe.check(sent, expect("R-TOOL-08", "toolCalls", tool, **blank))
     both = _places(context, "b", "c")
-    sent += [context.update(_UPDATE, toolCallId=tool, title="B", locations=both)]
+    sent += [context.update(_TOOL_UPDATE, toolCallId=tool, title="B", locations=both)]
     await probe.check(sent, expect("R-TOOL-08", "toolCalls", tool, title="B", locations=both))
-    sent += [context.update(_UPDATE, toolCallId=tool, locations=_places(context, "d"))]
+    sent += [context.update(_TOOL_UPDATE, toolCallId=tool, locations=_places(context, "d"))]
     replaced = expect("R-TOOL-08", "toolCalls", tool, locations=_places(context, "d"))
     await probe.check(sent, replaced)
 
-    sent = [context.update(_UPDATE, toolCallId="shown-unseen", locations=place)]
+    sent = [context.update(_TOOL_UPDATE, toolCallId="shown-unseen", locations=place)]
     unseen = expect("R-TOOL-07", "toolCalls", "shown-unseen", **defaults)
     await probe.check(sent, unseen)
-    context.update(_UPDATE, toolCallId="shown-unseen", status="completed")
+    context.update(_TOOL_UPDATE, toolCallId="shown-unseen", status="completed")
 
     tool = context.add_tool_call("Chunks")
     sent = [_append(context, tool, "A"), _append(context, tool, "B")]
     appended = expect("R-TOOL-10", "toolCalls", tool, content=_parts("A", "B"))
     await probe.check(sent, appended)
     sent += [
-        context.update(_UPDATE, toolCallId=tool, content=_parts("C")),
+        context.update(_TOOL_UPDATE, toolCallId=tool, content=_parts("C")),
         _append(context, tool, "D"),
     ]
     appended = expect("R-TOOL-10", "toolCalls", tool, content=_parts("C", "D"))
@@ -106,11 +106,11 @@ async def _patches(context: ClientContext, probe: StateProbe) -> None:
     tool = context.add_tool_call("Name", name="first")
     sent = [context.agent.last_frame]
     await probe.learn()
-    sent += [context.update(_UPDATE, toolCallId=tool, title="Another title")]
+    sent += [context.update(_TOOL_UPDATE, toolCallId=tool, title="Another title")]
     await probe.check(sent, expect("R-TOOL-15", "toolCalls", tool, name="first"))
-    sent += [context.update(_UPDATE, toolCallId=tool, name=None)]
+    sent += [context.update(_TOOL_UPDATE, toolCallId=tool, name=None)]
     await probe.check(sent, expect("R-TOOL-15", "toolCalls", tool, name=None))
-    sent += [context.update(_UPDATE, toolCallId=tool, name="second")]
+    sent += [context.update(_TOOL_UPDATE, toolCallId=tool, name="second")]
     await probe.check(sent, expect("R-TOOL-15", "toolCalls", tool, name="second"))
     await _capabilities(context, probe)
 
@@ -120,13 +120,13 @@ async def _capabilities(context: ClientContext, probe: StateProbe) -> None:
     tool = context.add_tool_call("Can be cancelled", capabilities=offered)
     sent = [context.agent.last_frame]
     await probe.learn()
-    sent += [context.update(_UPDATE, toolCallId=tool, title="Still so")]
+    sent += [context.update(_TOOL_UPDATE, toolCallId=tool, title="Still so")]
     await probe.check(sent, expect("R-TCAN-02", "toolCalls", tool, capabilities=offered))
     nothing: Json = {}
     for other in (nothing, None):
         sent += [
-            context.update(_UPDATE, toolCallId=tool, capabilities=offered),
-            context.update(_UPDATE, toolCallId=tool, capabilities=other),
+            context.update(_TOOL_UPDATE, toolCallId=tool, capabilities=offered),
+            context.update(_TOOL_UPDATE, toolCallId=tool, capabilities=other),
         ]
         await probe.check(sent, expect("R-TCAN-02", "toolCalls", tool, capabilities=None))
 
@@ -142,7 +142,7 @@ async def _asked(context: ClientContext, probe: StateProbe) -> None:
     tool = _tool_of(call.params)
     await probe.check([call], expect(rule, "toolCalls", tool, **known))
     await context.wait_for_person(call)
-    sent = [context.update(_UPDATE, toolCallId=tool, title="Afterwards")]
+    sent = [context.update(_TOOL_UPDATE, toolCallId=tool, title="Afterwards")]
     await probe.check([call, *sent], expect(rule, "toolCalls", tool, title="Afterwards"))
     if context.version == 2:
         unseen: Json = {"toolCallId": "shown-asked", "title": "Unseen", "kind": "fetch"}
@@ -151,7 +151,7 @@ async def _asked(context: ClientContext, probe: StateProbe) -> None:
         made = expect(rule, "toolCalls", "shown-asked", title="Unseen", kind="fetch")
         await probe.check([call], made)
         await context.wait_for_person(call)
-        context.update(_UPDATE, toolCallId="shown-asked", status="completed")
+        context.update(_TOOL_UPDATE, toolCallId="shown-asked", status="completed")
 
 
 def _tool_of(params: object) -> str:
@@ -172,7 +172,7 @@ async def _released(context: ClientContext, probe: StateProbe) -> None:
     tool = context.add_tool_call("A terminal", content=[{"type": "terminal", "terminalId": ident}])
     sent = [made, context.agent.last_frame]
     await context.call("terminal/wait_for_exit", context.session_params(terminalId=ident))
-    context.update(_UPDATE, toolCallId=tool, status="completed")
+    context.update(_TOOL_UPDATE, toolCallId=tool, status="completed")
     anchor = [{"type": "terminal", "terminalId": ident}]
     shown = (
         expect("R-TOOL-18", "terminals", str(ident), output=ContainsInOrder((_SAYS,))),
@@ -201,7 +201,7 @@ STATE_TOOL_CALLS = (_tools, _patches, _asked, _released)
 
 # Terminals of the agent (version 2).
 
-_STATE_TERMINALS_UPDATE = "terminal_update"
+_TERMINAL_UPDATE = "terminal_update"
 
 
 @probe_scenario(
@@ -287,7 +287,7 @@ async def _ended(context: ClientContext, probe: StateProbe) -> None:
 
 
 def _terminal(context: ClientContext, ident: str, **fields: object) -> Frame:
-    return context.update(_STATE_TERMINALS_UPDATE, terminalId=ident, **fields)
+    return context.update(_TERMINAL_UPDATE, terminalId=ident, **fields)
 
 
 def _print(context: ClientContext, ident: str, data: bytes) -> Frame:
@@ -365,7 +365,7 @@ async def _subagents(context: ClientContext, probe: StateProbe) -> None:
         sent, expect("R-SUBAG-04", "subagents", child, **replaced, additionalDirectories=here[2:])
     )
     await _activity(context, probe)
-    await _state_subagents_places(context, probe)
+    await _subagent_places(context, probe)
     await _between(context, probe)
 
 
@@ -381,7 +381,7 @@ async def _activity(context: ClientContext, probe: StateProbe) -> None:
     await probe.check(sent, expect("R-SUBAG-06", "subagents", child, title="Works", state="idle"))
 
 
-async def _state_subagents_places(context: ClientContext, probe: StateProbe) -> None:
+async def _subagent_places(context: ClientContext, probe: StateProbe) -> None:
     child = f"{context.session.id}-elsewhere"
     there = os.path.join(context.session.cwd, "there")  # noqa: PTH118  # the agent's path
     sent = [_child(context, child, title="Elsewhere", cwd=there, additionalDirectories=[])]
