@@ -50,16 +50,6 @@ from accord_conformance.rules.manifest import Requirement, UnknownName, requirem
 from accord_conformance.traffic.message import Side
 from accord_trace.replay import ReplayedAgent
 
-__all__ = (
-    "AgentOptions",
-    "AgentUnderTest",
-    "ClientUnderTest",
-    "ReplayedAgents",
-    "agent_command",
-    "collect",
-    "summary",
-)
-
 # The message of a test that failed because of rules.
 
 MAX_SHOWN = 3  # findings of one rule; the others are counted

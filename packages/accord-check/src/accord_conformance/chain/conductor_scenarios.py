@@ -22,8 +22,6 @@ from accord_conformance.chain.proxy_context import initialize_params, initialize
 from accord_conformance.harness import NoResponse, Scenario, decoded, encoded, scenario
 from accord_conformance.traffic.message import Frame, format_value
 
-__all__ = ("conductor_scenarios",)
-
 # The handshake of a chain: lazy, from the first component to the last.
 
 _LAZY_S = 0.3  # for a component that is started too early

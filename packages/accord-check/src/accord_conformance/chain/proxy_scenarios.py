@@ -25,8 +25,6 @@ from accord_conformance.chain.proxy_context import (
 from accord_conformance.harness import NoResponse, NotExercised, Scenario, encoded, scenario
 from accord_conformance.traffic.message import format_value
 
-__all__ = ("proxy_scenarios",)
-
 # The handshake of a proxy: it initializes its successor, and derives its own response.
 
 _REFUSED = b'{"code":-32603,"message":"Cannot start","data":{"why":"accord-check"}}'
