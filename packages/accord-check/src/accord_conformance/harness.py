@@ -45,9 +45,9 @@ from accord_conformance.traffic.message import (
 
 # How the process under test exited, and its last lines on stderr, without secrets.
 
-_LINES = 20  # an error may be above a stack trace
-_CHARACTERS = 200
-_SHORTEST = 4  # characters; shorter values occur in other words, too
+_STDERR_LINES = 20  # an error may be above a stack trace
+_STDERR_CHARACTERS = 200
+_SHORTEST_SECRET = 4  # characters; shorter values occur in other words, too
 
 
 class SecretMask:
@@ -59,7 +59,7 @@ class SecretMask:
         self._names = {
             value: named[value]
             for value in sorted(named, key=len, reverse=True)
-            if len(value) >= _SHORTEST
+            if len(value) >= _SHORTEST_SECRET
         }
 
     def __call__(self, text: str) -> str:
@@ -90,7 +90,7 @@ def last_stderr_lines(lost: Exception | None, mask: SecretMask) -> list[str]:
         return []
     # Before the text is shortened: a part of a secret has to be hidden, too.
     lines = [line.rstrip() for line in mask(lost.stderr).splitlines() if line.strip()]
-    return [excerpt(line, _CHARACTERS) for line in lines[-_LINES:]]
+    return [excerpt(line, _STDERR_CHARACTERS) for line in lines[-_STDERR_LINES:]]
 
 
 # A connection to the program under test: raw messages, all of them observed.
@@ -99,7 +99,7 @@ def last_stderr_lines(lost: Exception | None, mask: SecretMask) -> list[str]:
 RequestHandler: TypeAlias = Callable[[Request], None]
 
 RESPONSE_S = 10.0
-_LAST = 5  # frames to show before a disconnect
+_LAST_FRAMES = 5  # frames to show before a disconnect
 _MOMENT_S = 0.5  # for a message that should come at once
 _MIN_S = 3.0  # for a response, after another request got none
 _SLOWER = 10  # times its slowest response
@@ -289,7 +289,7 @@ class RawConnection:
         frames = self.observer.state.frames
         since = max((frame.number for frame in frames if frame.sender != self.side), default=0)
         sent = [frame for frame in frames if frame.sender == self.side]
-        return tuple([frame for frame in sent if frame.number > since][-_LAST:] or sent[-1:])
+        return tuple([frame for frame in sent if frame.number > since][-_LAST_FRAMES:] or sent[-1:])
 
     async def sync(self) -> None:
         """Wait for the response to a harmless request: then the peer has read all earlier messages.

@@ -229,15 +229,15 @@ FORWARDING = (_ends, _hops)
 
 # Cancellation in a chain: the conductor translates ids, and understands both forms.
 
-_METHOD = "_accord-check/slow"
+_SLOW = "_accord-check/slow"
 _CANCELLED = b'{"code":-32800,"message":"Cancelled"}'
 
 
 async def _open(context: ConductorContext, origin: End, target: End) -> tuple[Sent, Arrival]:
     """Send a request that is left open; return it and its arrival."""
-    sent = origin.request(_METHOD, b'{"a":1}')
-    await context.wait_until(lambda: bool(target.since(sent.frame, _METHOD)), _METHOD)
-    return sent, target.since(sent.frame, _METHOD)[0]
+    sent = origin.request(_SLOW, b'{"a":1}')
+    await context.wait_until(lambda: bool(target.since(sent.frame, _SLOW)), _SLOW)
+    return sent, target.since(sent.frame, _SLOW)[0]
 
 
 async def _judge(context: ConductorContext, sent: Sent, arrival: Arrival, cancel: Frame) -> None:
@@ -285,8 +285,8 @@ async def _forms(context: ConductorContext) -> None:
         method=encoded("$/cancel_request"), params=encoded({"requestId": "accord-check-none"})
     )
     # A message after it: then the conductor has handled it. Strays are judged at the end.
-    origin.notify(_METHOD, b'{"a":2}')
-    if not await context.holds(lambda: bool(target.since(never, _METHOD))):
+    origin.notify(_SLOW, b'{"a":2}')
+    if not await context.holds(lambda: bool(target.since(never, _SLOW))):
         raise NoResponse("a notification after a cancellation did not pass")
 
 
@@ -297,7 +297,6 @@ CANCELLATION = (_cancelled_ends, _forms)
 
 _COUNT = "_accord-check/count"
 _ASK = "_accord-check/ask"
-_SLOW = "_accord-check/slow"
 _MESSAGES = 100
 _LARGE_BYTES = 256 * 1024
 _LIMIT_BYTES = 48 * 1024 * 1024  # more than pipes, sockets and bounded queues hold

@@ -335,7 +335,7 @@ FORWARDING = (_requests, _notifications, _params, _envelope, _errors, _protocol)
 
 # Cancellation: each hop cancels its own request, by its own id.
 
-_METHOD = "_accord-check/slow"
+_SLOW = "_accord-check/slow"
 _CANCELLED = b'{"code":-32800,"message":"Cancelled","data":{"at":"the end"}}'
 
 
@@ -346,7 +346,7 @@ async def _hops(context: ProxyContext) -> None:
     for origin in (line.plain, line.wrapped):
         # So that the ids of the two hops differ.
         for ident in ("accord-check-1", line.next_id() + 1000):
-            sent, arrival = await context.forwarded(origin, _METHOD, b'{"a":1}', ident=ident)
+            sent, arrival = await context.forwarded(origin, _SLOW, b'{"a":1}', ident=ident)
             if sent is None or arrival is None:
                 continue
             cancel = sent.cancel()
@@ -374,7 +374,7 @@ async def _unknown(context: ProxyContext) -> None:
     """A cancellation of a request that has been answered goes no further."""
     line = await context.start()
     for origin in (line.plain, line.wrapped):
-        sent, arrival = await context.forwarded(origin, _METHOD, b'{"a":1}')
+        sent, arrival = await context.forwarded(origin, _SLOW, b'{"a":1}')
         if sent is None or arrival is None:
             continue
         arrival.reply(b"{}")
@@ -384,7 +384,7 @@ async def _unknown(context: ProxyContext) -> None:
             method=encoded("$/cancel_request"), params=encoded({"requestId": "accord-check-none"})
         )
         # A message after them: then the proxy has handled both.
-        await context.forwarded(origin, _METHOD, b'{"a":2}', is_request=False)
+        await context.forwarded(origin, _SLOW, b'{"a":2}', is_request=False)
         context.add(
             "R-REQCAN-11",
             not line.stray_cancels,
@@ -403,7 +403,6 @@ CANCELLATION = (_hops, _unknown)
 
 _COUNT = "_accord-check/count"
 _ASK = "_accord-check/ask"
-_SLOW = "_accord-check/slow"
 _MESSAGES = 50
 
 

@@ -26,6 +26,8 @@ from accord_conformance.agent.settings import (
     read_settings,
 )
 from accord_conformance.cli.run_options import (
+    FILE,
+    SECONDS,
     Progress,
     RunOptions,
     finite,
@@ -37,22 +39,19 @@ from accord_conformance.reports.report import RunResult
 from accord_conformance.rules.manifest import UnknownName, select_scenarios, validate_skips
 from accord_terminal.toolkit.remote_token import read_token, token_file_option
 
-_PATH = click.Path(dir_okay=False, path_type=Path)
-_SECONDS = click.FloatRange(0, min_open=True)
-
 
 @click.command("agent", options_metavar="[OPTIONS]")
 @selection_options
 @click.option(
     "--config",
-    type=_PATH,
+    type=FILE,
     metavar="FILE",
     help=f"Settings file [default: {SETTINGS_FILE}, if present].",
 )
-@click.option("--timeout", type=_SECONDS, metavar="SECONDS", help="Time limit of a turn.")
+@click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Time limit of a turn.")
 @click.option(
     "--budget",
-    type=_SECONDS,
+    type=SECONDS,
     metavar="SECONDS",
     help="Time limit of the whole run [default: 600, or that of the settings].",
 )

@@ -26,6 +26,7 @@ from accord_conformance.chain.proxy_context import ProxyProbe, ProxySettings
 from accord_conformance.chain.proxy_scenarios import proxy_scenarios
 from accord_conformance.chain.run import ChainContext, ChainRun
 from accord_conformance.cli.run_options import (
+    SECONDS,
     Progress,
     RunOptions,
     finite,
@@ -42,11 +43,10 @@ from accord_conformance.traffic.message import Side
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 ContextT = TypeVar("ContextT", bound=ChainContext)
 
-_SECONDS = click.FloatRange(0, min_open=True)
 _OPTIONS = (
     click.option(
         "--timeout",
-        type=_SECONDS,
+        type=SECONDS,
         default=10.0,
         show_default=True,
         metavar="SECONDS",
@@ -54,7 +54,7 @@ _OPTIONS = (
     ),
     click.option(
         "--budget",
-        type=_SECONDS,
+        type=SECONDS,
         default=600.0,
         show_default=True,
         metavar="SECONDS",

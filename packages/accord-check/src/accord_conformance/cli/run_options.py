@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
-_PATH = click.Path(dir_okay=False, path_type=Path)
+SECONDS = click.FloatRange(0, min_open=True)
+FILE = click.Path(dir_okay=False, path_type=Path)
 _DIRECTORY = click.Path(file_okay=False, path_type=Path)
 
 _SELECTION = (
@@ -48,20 +49,20 @@ _SELECTION = (
 )
 _REPORTS = (
     click.option(
-        "--json", "json_file", type=_PATH, metavar="FILE", help="Write the report as JSON."
+        "--json", "json_file", type=FILE, metavar="FILE", help="Write the report as JSON."
     ),
     click.option(
-        "--junit", "junit_file", type=_PATH, metavar="FILE", help="Write the report as JUnit XML."
+        "--junit", "junit_file", type=FILE, metavar="FILE", help="Write the report as JUnit XML."
     ),
     click.option(
         "--markdown",
         "markdown_file",
-        type=_PATH,
+        type=FILE,
         metavar="FILE",
         help="Write the report as Markdown.",
     ),
     click.option(
-        "--html", "html_file", type=_PATH, metavar="FILE", help="Write the report as HTML."
+        "--html", "html_file", type=FILE, metavar="FILE", help="Write the report as HTML."
     ),
     click.option(
         "--trace",
@@ -71,7 +72,7 @@ _REPORTS = (
     ),
     click.option("--strict", is_flag=True, help="Fail on SHOULD rules too."),
     click.option(
-        "--baseline", type=_PATH, metavar="FILE", help="Ignore failures listed in this file."
+        "--baseline", type=FILE, metavar="FILE", help="Ignore failures listed in this file."
     ),
     click.option(
         "--update-baseline", is_flag=True, help="Rewrite the baseline with the current failures."

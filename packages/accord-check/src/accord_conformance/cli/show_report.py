@@ -140,7 +140,7 @@ def _safe(text: str) -> str:
 
 # Shows a run of scenarios at the terminal.
 
-_MAX_SHOWN = 4000  # characters about a version that was not tested; may be several lines
+_WHY_CHARACTERS = 4000  # characters about a version that was not tested; may be several lines
 
 
 def show_result(result: RunResult, known: Known, mended: Known) -> None:
@@ -156,7 +156,7 @@ def show_result(result: RunResult, known: Known, mended: Known) -> None:
         else:
             show_failures(report)
     for version, why in result.unsupported.items():
-        shown = escape(visible(excerpt(why, _MAX_SHOWN)))
+        shown = escape(visible(excerpt(why, _WHY_CHARACTERS)))
         what = f"[yellow]Version {version} was not tested:[/] {shown}"
         console.print(what, soft_wrap=True)
     for login in result.login_problems:

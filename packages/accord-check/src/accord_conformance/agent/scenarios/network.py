@@ -21,7 +21,7 @@ from accord_conformance.rules.manifest import Authority
 
 # Requests by HTTP: what a server accepts and refuses, and with which status.
 
-HTTP = ("http",)
+_HTTP = ("http",)
 BODY_BYTES = 17 * 1024 * 1024  # more than servers accept by default
 _DECLARED_S = 1.0  # for a server to refuse a body by its length
 _NOWHERE = "00000000-accord-check-nowhere"
@@ -50,7 +50,13 @@ def expect_status(
 
 
 @scenario(
-    "http/initialize", "R-HTTP-05", "R-HTTP-23", "R-HTTP-24", "R-HTTP-45", media=HTTP, isolated=True
+    "http/initialize",
+    "R-HTTP-05",
+    "R-HTTP-23",
+    "R-HTTP-24",
+    "R-HTTP-45",
+    media=_HTTP,
+    isolated=True,
 )
 async def _initialize(context: AgentContext) -> None:
     """`initialize` is posted: alone, with an upgrade, with a null id, and a second time."""
@@ -103,7 +109,7 @@ async def _initialize(context: AgentContext) -> None:
     "R-HTTP-26",
     "R-BATCH-11",
     "R-HTTP-50",
-    media=HTTP,
+    media=_HTTP,
     isolated=True,
 )
 async def _headers(context: AgentContext) -> None:
@@ -170,7 +176,7 @@ def _judge_error_body(context: AgentContext, reply: Reply) -> None:
     )
 
 
-@scenario("http/methods", "R-HTTP-02", "R-HTTP-22", "R-HTTP-46", media=HTTP, isolated=True)
+@scenario("http/methods", "R-HTTP-02", "R-HTTP-22", "R-HTTP-46", media=_HTTP, isolated=True)
 async def _methods(context: AgentContext) -> None:
     """The endpoint gets the methods of the protocol, and others."""
     async with HttpProbe(context) as probe:
@@ -195,7 +201,7 @@ async def _methods(context: AgentContext) -> None:
         )
 
 
-@scenario("http/large-body", "R-HTTP-22", media=HTTP, isolated=True)
+@scenario("http/large-body", "R-HTTP-22", media=_HTTP, isolated=True)
 async def _large_body(context: AgentContext) -> None:
     """A POST is larger than servers accept."""
     async with HttpProbe(context) as probe:
@@ -210,7 +216,7 @@ async def _large_body(context: AgentContext) -> None:
         expect_status(context, "R-HTTP-22", reply, (413,), "a body of 17 MiB")
 
 
-@scenario("http/delete", "R-HTTP-13", media=HTTP, isolated=True)
+@scenario("http/delete", "R-HTTP-13", media=_HTTP, isolated=True)
 async def _delete(context: AgentContext) -> None:
     """The connection is deleted: its streams end, and its id is unknown."""
     async with HttpProbe(context) as probe:
@@ -230,7 +236,7 @@ async def _delete(context: AgentContext) -> None:
         expect_status(context, "R-HTTP-13", reply, (400,), "DELETE without Acp-Connection-Id")
 
 
-@scenario("http/login", "R-HTTP-19", media=HTTP, isolated=True)
+@scenario("http/login", "R-HTTP-19", media=_HTTP, isolated=True)
 async def _login(context: AgentContext) -> None:
     """Requests have the ids of a connection, but no token."""
     if context.remote.options.token is None:
@@ -243,7 +249,7 @@ async def _login(context: AgentContext) -> None:
         expect_status(context, "R-HTTP-19", reply, (401, 403), "a connection id without a token")
 
 
-@scenario("http/version-2-of-http", "R-HTTP-03", "R-HTTP-39", media=HTTP, isolated=True)
+@scenario("http/version-2-of-http", "R-HTTP-03", "R-HTTP-39", media=_HTTP, isolated=True)
 async def _http2(context: AgentContext) -> None:
     """The client begins with HTTP/2, which most servers of the protocol do not have yet."""
     async with HttpProbe(context) as probe:
@@ -278,7 +284,7 @@ _OPENING_S = 1.0  # for a comment that is sent at once
 
 
 @scenario(
-    "http/streams", "R-HTTP-11", "R-HTTP-17", "R-HTTP-22", "R-HTTP-40", media=HTTP, isolated=True
+    "http/streams", "R-HTTP-11", "R-HTTP-17", "R-HTTP-22", "R-HTTP-40", media=_HTTP, isolated=True
 )
 async def _streams(context: AgentContext) -> None:
     """Streams of the connection and of a session are opened, read twice, and opened again."""
@@ -361,7 +367,7 @@ async def _judge_opening(
 
 
 @scenario(
-    "http/turn", "R-HTTP-06", "R-HTTP-12", "R-HTTP-20", "R-HTTP-28", media=HTTP, isolated=True
+    "http/turn", "R-HTTP-06", "R-HTTP-12", "R-HTTP-20", "R-HTTP-28", media=_HTTP, isolated=True
 )
 async def _turn(context: AgentContext) -> None:
     """A prompt is posted; the responses and updates come on their streams."""
@@ -420,7 +426,7 @@ def _session_of(message: Json) -> Any:
     return params.get("sessionId") if is_object(params) else None
 
 
-@scenario("http/session-headers", "R-HTTP-21", "R-HTTP-34", media=HTTP, isolated=True)
+@scenario("http/session-headers", "R-HTTP-21", "R-HTTP-34", media=_HTTP, isolated=True)
 async def _session_headers(context: AgentContext) -> None:
     """Requests name their session in the header, in the params, in both, or not at all."""
     async with HttpProbe(context) as probe:
@@ -435,7 +441,7 @@ async def _session_headers(context: AgentContext) -> None:
         expect_status(context, "R-HTTP-21", reply, (400,), "a header that contradicts the params")
 
 
-@scenario("http/answers", "R-HTTP-35", media=HTTP, isolated=True)
+@scenario("http/answers", "R-HTTP-35", media=_HTTP, isolated=True)
 async def _answers(context: AgentContext) -> None:
     """A permission request is answered with a wrong session header, then with none."""
     async with HttpProbe(context) as probe:
@@ -469,7 +475,7 @@ async def _answers(context: AgentContext) -> None:
             raise NotExercised("the agent requested no permission")
 
 
-@scenario("http/event-ids", "R-HTTP-44", media=HTTP, isolated=True)
+@scenario("http/event-ids", "R-HTTP-44", media=_HTTP, isolated=True)
 async def _event_ids(context: AgentContext) -> None:
     """A stream with event ids is opened again with the first id: later events come again."""
     async with HttpProbe(context) as probe:
@@ -508,7 +514,7 @@ def _event_id(lines: list[bytes]) -> str | None:
     return None
 
 
-@scenario("http/keepalive", "R-HTTP-17", media=HTTP, isolated=True)
+@scenario("http/keepalive", "R-HTTP-17", media=_HTTP, isolated=True)
 async def _keepalive(context: AgentContext) -> None:
     """A stream is idle: the server sends a comment every 15 seconds."""
     context.wait_once()
@@ -534,7 +540,7 @@ HTTP_STREAMS = (_keepalive, _streams, _turn, _session_headers, _answers, _event_
 
 # WebSocket connections: the handshake, the first message, sizes, and how they end.
 
-WEBSOCKET = ("websocket",)
+_WEBSOCKET = ("websocket",)
 ACCEPTED_BYTES = 31 * 1024 * 1024
 REFUSED_BYTES = 33 * 1024 * 1024
 PING_S = 21.0
@@ -600,7 +606,7 @@ async def _connected(context: AgentContext, **headers: str) -> AsyncGenerator[_S
         await client.aclose()
 
 
-@scenario("websocket/handshake", "R-WS-01", "R-WS-11", media=WEBSOCKET, isolated=True)
+@scenario("websocket/handshake", "R-WS-01", "R-WS-11", media=_WEBSOCKET, isolated=True)
 async def _handshake(context: AgentContext) -> None:
     """The handshake offers nothing, then compression."""
     async with _connected(context) as probe:
@@ -630,7 +636,7 @@ def _judge_selection(context: AgentContext, reply: Reply, why: str) -> None:
 
 
 @scenario(
-    "websocket/first-message", "R-WS-02", "R-WS-07", "R-WS-16", media=WEBSOCKET, isolated=True
+    "websocket/first-message", "R-WS-02", "R-WS-07", "R-WS-16", media=_WEBSOCKET, isolated=True
 )
 async def _first_message(context: AgentContext) -> None:
     """The first message is another request, another notification, or has a null id."""
@@ -666,7 +672,7 @@ async def _first_message(context: AgentContext) -> None:
             )
 
 
-@scenario("websocket/binary", "R-WS-03", media=WEBSOCKET, isolated=True)
+@scenario("websocket/binary", "R-WS-03", media=_WEBSOCKET, isolated=True)
 async def _binary(context: AgentContext) -> None:
     """A request is sent as a binary message, then another one as text."""
     async with _connected(context) as probe:
@@ -686,7 +692,7 @@ async def _binary(context: AgentContext) -> None:
         )
 
 
-@scenario("websocket/second-initialize", "R-WS-06", media=WEBSOCKET, isolated=True)
+@scenario("websocket/second-initialize", "R-WS-06", media=_WEBSOCKET, isolated=True)
 async def _second_initialize(context: AgentContext) -> None:
     """`initialize` is sent again."""
     async with _connected(context) as probe:
@@ -705,7 +711,7 @@ async def _second_initialize(context: AgentContext) -> None:
         )
 
 
-@scenario("websocket/sizes", "R-WS-13", media=WEBSOCKET, isolated=True)
+@scenario("websocket/sizes", "R-WS-13", media=_WEBSOCKET, isolated=True)
 async def _sizes(context: AgentContext) -> None:
     """Messages of 31 and of 33 MiB are sent."""
     async with _connected(context) as probe:
@@ -739,7 +745,7 @@ def _large(ident: str, size: int) -> bytes:
     return head.encode() + b"x" * (size - len(head) - 3) + b'"}}'
 
 
-@scenario("websocket/origin", "R-WS-05", media=WEBSOCKET, isolated=True)
+@scenario("websocket/origin", "R-WS-05", media=_WEBSOCKET, isolated=True)
 async def _origin(context: AgentContext) -> None:
     """A web page of another site connects."""
     client = RawClient(address_of(context), within_s=context.settings.answer)
@@ -756,7 +762,7 @@ async def _origin(context: AgentContext) -> None:
         await client.aclose()
 
 
-@scenario("websocket/subprotocol-token", "R-WS-18", media=WEBSOCKET, isolated=True)
+@scenario("websocket/subprotocol-token", "R-WS-18", media=_WEBSOCKET, isolated=True)
 async def _subprotocol_token(context: AgentContext) -> None:
     """The token is in the list of subprotocols, which servers may accept."""
     token = context.remote.options.token
@@ -781,7 +787,7 @@ async def _subprotocol_token(context: AgentContext) -> None:
         await client.aclose()
 
 
-@scenario("websocket/ping", "R-WS-14", media=WEBSOCKET, isolated=True)
+@scenario("websocket/ping", "R-WS-14", media=_WEBSOCKET, isolated=True)
 async def _ping(context: AgentContext) -> None:
     """The connection is idle: the server sends a ping every 20 seconds."""
     context.wait_once()
@@ -797,7 +803,7 @@ async def _ping(context: AgentContext) -> None:
         )
 
 
-@scenario("websocket/silence", "R-WS-15", media=WEBSOCKET, isolated=True)
+@scenario("websocket/silence", "R-WS-15", media=_WEBSOCKET, isolated=True)
 async def _silence(context: AgentContext) -> None:
     """The client sends nothing after the handshake."""
     context.wait_once()
