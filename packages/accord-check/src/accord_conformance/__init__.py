@@ -1,9 +1,14 @@
 """The conformance kit: tests agents and clients against the rules of the protocol.
 
+In come frames, of a recording or of a program that the kit runs; out comes a `Report`. Read first
+`rules/manifest.py` (what a rule is), `judges/base.py` (what sees the messages and judges them) and
+`harness.py` (a connection to a program under test, and a scenario on it).
+
 `rules` has the rules and `traffic` reads messages. An `Observer` of `judges` takes the frames of
 one connection and fills a `Report` of `reports`. It does no I/O, so it can judge a recording, a
-connection of any program, or one that the kit runs itself. `agent` and `client` run scenarios
-against an agent and a client; `harness` is their common part.
+connection of any program, or one that the kit runs itself. `agent`, `client` and `chain` run
+scenarios against an agent, a client, and a proxy or conductor; `harness` is their common part, and
+`network` their raw HTTP. `cli` has the commands and `pytest_plugin` the fixtures of pytest.
 
 To judge another rule:
 

@@ -10,18 +10,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from accord.wire.method import Method
-from accord_conformance.agent.capabilities import add_capabilities
 from accord_conformance.agent.context import AgentContext
+from accord_conformance.agent.scenario_client import add_capabilities
 from accord_conformance.agent.scenarios import add_agent_scenarios
 from accord_conformance.client.context import ClientContext
 from accord_conformance.client.scenarios import add_client_scenarios
-from accord_conformance.harness.scenario import Scenario
+from accord_conformance.harness import Scenario
 from accord_conformance.judges import add_judges
 from accord_conformance.judges.base import Judge
-from accord_conformance.judges.field_rule import FieldRule
-from accord_conformance.judges.fields import add_field_rules
-from accord_conformance.judges.gates import add_gate_rules
-from accord_conformance.judges.wire_types import add_version_rules
+from accord_conformance.judges.fields import FieldRule, add_field_rules
+from accord_conformance.judges.handshake import add_gate_rules
+from accord_conformance.judges.messages import add_version_rules
 from accord_conformance.rules.manifest import add_rules
 from accord_conformance.traffic.connection_state import add_methods
 

@@ -12,7 +12,7 @@ from typing import Any
 import accord
 from accord.client.elicitation import ElicitationForm, UrlElicitationRequest
 from accord.client.permissions import allow
-from accord_conformance.traffic.frame import Side
+from accord_conformance.traffic.message import Side
 from versions import only
 
 AGENT = (sys.executable, "-W", "error", "-m", "accord", "agent", "script")

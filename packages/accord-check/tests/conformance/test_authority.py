@@ -13,13 +13,15 @@ import pytest
 
 import accord_conformance
 from accord_conformance.cli.show_report import show_failures, show_rules
-from accord_conformance.reports.finding import Finding
 from accord_conformance.reports.formats import report_bytes
-from accord_conformance.reports.report import Report
-from accord_conformance.reports.run_result import EXIT_FAILED, RunResult, verdict
-from accord_conformance.rules.authority import AUTHORITIES
-from accord_conformance.rules.manifest import Requirement, requirements, rule_files
-from accord_conformance.rules.sources import links
+from accord_conformance.reports.report import EXIT_FAILED, Finding, Report, RunResult, verdict
+from accord_conformance.rules.manifest import (
+    AUTHORITIES,
+    Requirement,
+    links,
+    requirements,
+    rule_files,
+)
 from conformance.doubles.conversation import Talker
 from project import ROOT
 from schema import official

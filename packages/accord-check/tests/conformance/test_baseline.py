@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from accord_conformance.reports.baseline import read_baseline, write_baseline
+from accord_conformance.reports.report import read_baseline, write_baseline
 
 
 def test_baseline_survives_a_round_trip(tmp_path: Path) -> None:

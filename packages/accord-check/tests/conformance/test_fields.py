@@ -9,10 +9,9 @@ import pytest
 
 from accord import v1
 from accord.wire.describe import List, Mapping, Object, Shape, Text, describe
-from accord_conformance.judges.field_rule import absent, fields
-from accord_conformance.judges.fields import rule_for_problem
+from accord_conformance.judges.fields import absent, fields, rule_for_problem
 from accord_conformance.traffic.connection_state import methods
-from accord_conformance.traffic.strict_types import Member, ProblemKind, TypeProblem, owner_of
+from accord_conformance.traffic.message import Member, ProblemKind, TypeProblem, owner_of
 from conformance.doubles.conversation import Talker
 
 OTHERWISE = "R-INIT-08"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from accord_conformance.judges.observer import Observer
-from accord_conformance.reports.finding import Finding
-from accord_conformance.reports.report import MAX_FAILURES, Report
+from accord_conformance.reports.report import MAX_FAILURES, Finding, Report
 from accord_conformance.rules.manifest import requirements
 from conformance.doubles.conversation import Talker
 from quirk import quirk

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from accord_conformance.judges.observer import Observer, judge_recording
-from accord_conformance.traffic.frame import Side, other
+from accord_conformance.traffic.message import Side, other
 from accord_conformance.traffic.recording import (
     End,
     Recorded,

@@ -15,9 +15,8 @@ from accord.errors import LocalProtocolError, NotOffered
 from accord.roles import connect, serve
 from accord.transports.memory import pair
 from accord_conformance.nes import types as t
-from accord_conformance.nes.agent import NextEditsMixin
-from accord_conformance.nes.roles import AgentRole, ClientRole, RemoteAgent
-from accord_conformance.nes.script_agent import NextEditsScriptAgent
+from accord_conformance.nes.__main__ import NextEditsScriptAgent
+from accord_conformance.nes.agent import AgentRole, ClientRole, NextEditsMixin, RemoteAgent
 from agent.harness import V1, V2, AgentHarness, connect_client
 from raw_peer import QUICK
 from requirement import requirement

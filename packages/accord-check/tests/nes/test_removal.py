@@ -49,7 +49,7 @@ def test_removing_the_folder_and_the_line_is_enough(tmp_path: Path) -> None:
     ignored = shutil.ignore_patterns("nes")  # compiled modules are valid in the copy, too
     for package in ("accord", "accord_conformance"):
         shutil.copytree(SOURCES[package], tmp_path / package, ignore=ignored)
-    registry = tmp_path / "accord_conformance" / "rules" / "extensions.py"
+    registry = tmp_path / "accord_conformance" / "rules" / "manifest.py"
     text = registry.read_text("utf-8")
     assert text.count(LINE) == 1
     registry.write_text(text.replace(LINE, "_OF_ACCORD = ()\n"), "utf-8")

@@ -15,7 +15,7 @@ from accord.rules.gates import is_open, opening
 from accord.wire.codec import convert, decode, to_builtins
 from accord.wire.describe import Object, describe
 from accord_conformance.nes import types as t
-from accord_conformance.nes.spec import METHODS, SPEC
+from accord_conformance.nes.types import METHODS, SPEC
 from nes import table as family
 from requirement import requirement
 from schema import model_of_types as types

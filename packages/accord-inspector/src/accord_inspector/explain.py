@@ -13,10 +13,9 @@ from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_object
 from accord.wire.method import Method
 from accord_conformance.judges.fields import rule_for_problem, rules_for_keys
-from accord_conformance.rules.manifest import requirements
-from accord_conformance.rules.sources import links
+from accord_conformance.rules.manifest import links, requirements
 from accord_conformance.traffic.connection_state import methods
-from accord_conformance.traffic.strict_types import TypeProblem, find_problems, format_value
+from accord_conformance.traffic.message import TypeProblem, find_problems, format_value
 from accord_inspector.explain_fields import Place, doc_of, places_of, text_of_shape
 
 _MAX_PLACES = 3000  # that are explained

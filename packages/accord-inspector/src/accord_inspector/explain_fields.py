@@ -25,7 +25,7 @@ from accord.wire.describe import (
     Text,
     describe,
 )
-from accord_conformance.traffic.strict_types import Member, VisitedKey, find_problems, owner_of
+from accord_conformance.traffic.message import Member, VisitedKey, find_problems, owner_of
 
 _KEY = 100  # characters of a key in a path, as in `find_problems`
 _NAMES = 6  # of types or values, in the text of a shape

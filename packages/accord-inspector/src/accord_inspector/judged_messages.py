@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator
 
 from accord.text.excerpt import one_line
 from accord_conformance.judges.observer import Observer
-from accord_conformance.reports.finding import Finding
+from accord_conformance.reports.report import Finding
 from accord_conformance.rules.manifest import requirements
-from accord_conformance.traffic.frame import Frame, Side
-from accord_conformance.traffic.message import Request
+from accord_conformance.traffic.message import Frame, Request, Side
 from accord_inspector.broken_rule import BrokenRule
 from accord_inspector.judged_repeats import Repeats
 from accord_trace.records import Record

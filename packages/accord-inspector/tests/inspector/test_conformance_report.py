@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Page
 
-from accord_conformance.reports.finding import Finding
 from accord_conformance.reports.formats import report_bytes
-from accord_conformance.reports.report import Report
-from accord_conformance.reports.run_result import RunResult, ScenarioResult, verdict
-from accord_conformance.traffic.frame import Frame
+from accord_conformance.reports.report import Finding, Report, RunResult, ScenarioResult, verdict
+from accord_conformance.traffic.message import Frame
 from inspector.test_accessibility import AXE, problems_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

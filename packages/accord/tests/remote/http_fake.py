@@ -11,7 +11,7 @@ from typing import Any
 from accord.testing import Recorder
 from accord.transports.http import HttpTransport, http
 from accord.transports.registry import RemoteOptions
-from accord_conformance.network.http_server import Exchange, RawServer
+from accord_conformance.network import Exchange, RawServer
 from event_loop import Changing
 
 END, CUT = b"end of the stream", b"cut the connection"

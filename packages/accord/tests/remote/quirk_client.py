@@ -13,8 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from accord_conformance.network.raw_client import Address, OpenStream, RawClient, Reply
-from accord_conformance.network.raw_socket import RawSocket
+from accord_conformance.network import Address, OpenStream, RawClient, RawSocket, Reply
 
 __all__ = ("CLIENT_PRESETS", "ClientQuirks", "QuirkClient", "Refused")
 

@@ -19,9 +19,8 @@ from accord.agent.agent import serve
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.base import Frame
 from accord.transports.memory import pair
-from accord_conformance.client.network_rules import SESSION_METHODS
-from accord_conformance.network.http_server import Exchange, RawServer
-from accord_conformance.network.raw_socket import RawSocket
+from accord_conformance.client.network import SESSION_METHODS
+from accord_conformance.network import Exchange, RawServer, RawSocket
 
 Json: TypeAlias = dict[str, Any]
 

@@ -20,7 +20,7 @@ from accord import Agent, Turn
 from accord.errors import TransportError
 from accord.remote.listener import adapt_hypercorn
 from accord.transports.registry import RemoteOptions, transport_for_url
-from accord_conformance.network.http_server import RawServer
+from accord_conformance.network import RawServer
 from event_loop import Changing
 from remote.http_fake import (
     INITIALIZE,

@@ -1,24 +1,181 @@
-"""The context of a scenario for agents: its connections, its folder, its findings."""
+"""What a scenario for agents gets: its connections, its folder, and the judging of what it saw.
+
+`AgentContext` is made anew for each scenario. It judges responses by rule (`expect_success`,
+`expect_error`, …), and reports a turn that did not do what its prompt asked for as not exercised.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeGuard
+from urllib.parse import urlsplit
 
-from accord.transports.base import Transport
-from accord_conformance.agent.purposes import missed_purpose
-from accord_conformance.agent.remote_agent import RemoteAgent
-from accord_conformance.agent.scenario_client import ScenarioClient
+from msgspec import Struct, field
+
+from accord.errors import ConnectionLost, ConnectionRefused, TransportError
+from accord.text.lenient_json import is_array, is_object
+from accord.transports.base import Transport, opened
+from accord.transports.registry import RemoteOptions, transport_for_url
+from accord_conformance.agent.scenario_client import Json, ScenarioClient, SentPrompt
 from accord_conformance.agent.settings import Settings
-from accord_conformance.harness.raw_connection import NoResponse
-from accord_conformance.harness.scenario import LoginRequired, NotExercised, Scenario
+from accord_conformance.harness import LoginRequired, NoResponse, NotExercised, Scenario
 from accord_conformance.judges.base import Evidence, make_finding
 from accord_conformance.reports.report import Report
-from accord_conformance.rules.authority import Authority
-from accord_conformance.rules.manifest import requirements
-from accord_conformance.traffic.frame import Medium
-from accord_conformance.traffic.message import Request
+from accord_conformance.rules.manifest import Authority, requirements
+from accord_conformance.traffic.message import Medium, Request, format_value
+
+# The purposes of prompts: what a turn has to lead to, so that a scenario is exercised.
+
+_MAX_FILES = 10_000
+_MESSAGES = ("agent_message_chunk", "agent_message")
+
+
+def missed_purpose(client: ScenarioClient, sent: SentPrompt) -> str:
+    """Return what a turn did not lead to, and what it led to instead, or an empty text.
+
+    A prompt that was refused, and one whose turn has not ended, are not judged here.
+    """
+    check = _PURPOSES.get(sent.purpose)
+    if check is None or not sent.request.ok or not sent.is_over or check[1](client, sent):
+        return ""
+    return f"{check[0]}: {_instead(client, sent)}"
+
+
+def _instead(client: ScenarioClient, sent: SentPrompt) -> str:
+    """Describe the failures in a turn, or how it ended."""
+    parts = [
+        f"the tool call {format_value(tool.get('title') or ident)} failed"
+        for ident, tool in _tool_calls(sent).items()
+        if tool.get("status") == "failed"
+    ]
+    parts += [
+        f"{call.method} of the agent got error {call.code}"
+        for call in _requests(client, sent)
+        if call.code is not None
+    ]
+    return "; ".join(dict.fromkeys(parts)) or f"the turn ended with {sent.stop_reason}"
+
+
+def _says(_: ScenarioClient, sent: SentPrompt) -> bool:
+    return bool(sent.updates(*_MESSAGES))
+
+
+def _uses_a_tool(_: ScenarioClient, sent: SentPrompt) -> bool:
+    return bool(_tool_calls(sent))
+
+
+def _asks(client: ScenarioClient, sent: SentPrompt) -> bool:
+    return any(one.method == "session/request_permission" for one in _requests(client, sent))
+
+
+def _writes(client: ScenarioClient, sent: SentPrompt) -> bool:
+    served = any(one.method == "fs/write_text_file" and one.ok for one in _requests(client, sent))
+    written = (path for path in islice(client.folder.rglob("*"), _MAX_FILES) if path.is_file())
+    return served or any(written) or any(_finished_on_a_file(sent))
+
+
+def _finished_on_a_file(sent: SentPrompt) -> Iterator[bool]:
+    """Yield whether each completed tool call names a file that exists, perhaps elsewhere."""
+    for tool in _tool_calls(sent).values():
+        if tool.get("status") == "completed":
+            for path in _paths(tool):
+                yield Path(path).is_file()
+
+
+def _runs(client: ScenarioClient, sent: SentPrompt) -> bool:
+    served = any(one.method == "terminal/create" and one.ok for one in _requests(client, sent))
+    shown = sent.updates("terminal_update", "terminal_output_chunk")
+    tools = _tool_calls(sent).values()
+    return served or bool(shown) or any(tool.get("status") == "completed" for tool in tools)
+
+
+# What a prompt for a purpose leads to, as it is missed. The other purposes are checked by the
+# scenarios that have them.
+_PURPOSES: dict[str, tuple[str, Callable[[ScenarioClient, SentPrompt], bool]]] = {
+    "text": ("the agent sent no message", _says),
+    "tool": ("the agent reported no tool call", _uses_a_tool),
+    "permission": ("the agent did not request permission", _asks),
+    "file_write": ("no file was written", _writes),
+    "terminal": ("no command was run", _runs),
+}
+
+
+def _tool_calls(sent: SentPrompt) -> dict[str, Json]:
+    """Return the tool calls of a turn by id, with all that was reported of them."""
+    found: dict[str, Json] = {}
+    for _, update in sent.updates("tool_call", "tool_call_update"):
+        found.setdefault(str(update.get("toolCallId")), {}).update(update)
+    return found
+
+
+def _paths(tool: Json) -> Iterator[str]:
+    named: list[Any] = []
+    for key in ("locations", "content"):
+        value = tool.get(key)
+        named += value if is_array(value) else []
+    for one in named:
+        path = one.get("path") if is_object(one) else None
+        if isinstance(path, str) and "\0" not in path:
+            yield path
+
+
+def _requests(client: ScenarioClient, sent: SentPrompt) -> list[Request]:
+    """Return the agent's requests for the session since the prompt."""
+    return [
+        call
+        for call in client.connection.requests
+        if call.session_id == sent.session and call.frame.number > sent.request.frame.number
+    ]
+
+
+# An agent at a URL: how the kit connects to it.
+
+_CONNECTION_ID = "Acp-Connection-Id"
+# The token or the address is wrong, a proxy cannot reach the server, or it accepts no more.
+_NOT_THE_SERVER = frozenset({401, 403, 404, 405, 407, 421, 426, 429, 501, 502, 503, 504})
+
+
+class RemoteAgent(Struct, frozen=True):
+    """The URL of an agent, its token, and the certificates to trust."""
+
+    url: str
+    options: RemoteOptions
+    waited: set[str] = field(default_factory=set[str])  # the scenarios that waited for long
+
+    @property
+    def medium(self) -> Literal["websocket", "http"]:
+        """WebSocket or streamable HTTP, by the scheme of the URL."""
+        return "websocket" if urlsplit(self.url).scheme.lower() in ("ws", "wss") else "http"
+
+    async def connect(self) -> Transport:
+        """Return a transport to the agent; raise `ValueError` for a URL that must not be used."""
+        return await opened(transport_for_url(self.url, self.options))
+
+
+def is_refusal(error: Exception | None) -> TypeGuard[TransportError]:
+    """Whether an HTTP server cannot be reached, or is not that of an agent for this client.
+
+    `initialize` is the first request over HTTP. Other answers are the fault of the server.
+    """
+    if isinstance(error, ConnectionRefused):
+        return 300 <= error.status < 400 or error.status in _NOT_THE_SERVER
+    is_lost = isinstance(error, ConnectionLost)
+    # Only an error in connecting has a cause.
+    return isinstance(error, TransportError) and not is_lost and error.__cause__ is not None
+
+
+def missing_in_answer(error: Exception | None) -> str | None:
+    """Return what the HTTP response to `initialize` lacks, if the transport ended for it."""
+    if _CONNECTION_ID in str(error):
+        return f"the header {_CONNECTION_ID} in the response to `initialize`"
+    if "did not answer initialize" in str(error):
+        return "the JSON-RPC response to `initialize`"
+    return None
+
+
+# What scenarios get.
 
 # Starts the agent; its output that is not a frame goes to the function.
 Connect: TypeAlias = Callable[[Callable[[str], None]], Transport | Awaitable[Transport]]
@@ -165,7 +322,7 @@ class AgentContext:
         expected = f"{named} for {why}"
         if await self.expect_response(rule, client, call, expected):
             passed = not call.ok and (not codes or call.code in codes)
-            got = describe_outcome(call)
+            got = call.outcome
             authority = authority if call.ok else authority or code_authority
             self.judge(rule, passed, call, expected=expected, got=got, authority=authority)
 
@@ -182,13 +339,6 @@ class AgentContext:
         expected = f"a result for {why}"
         if not await self.expect_response(rule, client, call, expected):
             return False
-        got = describe_outcome(call)
+        got = call.outcome
         self.judge(rule, call.ok, call, expected=expected, got=got, authority=authority)
         return call.ok
-
-
-def describe_outcome(call: Request) -> str:
-    """Describe how a request was answered."""
-    if call.response is None:
-        return "no response"
-    return "a result" if call.ok else f"error {call.code}"

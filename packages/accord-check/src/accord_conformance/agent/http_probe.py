@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 from accord.text.lenient_json import is_object
 from accord_conformance.agent.context import AgentContext
 from accord_conformance.agent.scenario_client import CLIENT_INFO
-from accord_conformance.harness.scenario import NotExercised
-from accord_conformance.network.raw_client import Address, OpenStream, RawClient, Reply
+from accord_conformance.harness import NotExercised
+from accord_conformance.network import Address, OpenStream, RawClient, Reply
 
 Json: TypeAlias = dict[str, Any]
 

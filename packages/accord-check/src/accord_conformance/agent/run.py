@@ -18,34 +18,41 @@ from accord.rules.quirks import tolerates
 from accord.text.excerpt import excerpt
 from accord.text.lenient_json import is_array, is_object
 from accord.transports.base import Transport
-from accord_conformance.agent.context import AgentContext, Connect
-from accord_conformance.agent.remote_agent import RemoteAgent, is_refusal, missing_in_answer
+from accord_conformance.agent.context import (
+    AgentContext,
+    Connect,
+    RemoteAgent,
+    is_refusal,
+    missing_in_answer,
+)
 from accord_conformance.agent.scenario_client import ScenarioClient
-from accord_conformance.agent.settings import Settings
-from accord_conformance.agent.turn_timeout import TurnTimeout
-from accord_conformance.harness.process_end import SecretMask, describe_exit, last_stderr_lines
-from accord_conformance.harness.raw_connection import NoResponse, NoSessionResponse, RawConnection
-from accord_conformance.harness.scenario import (
+from accord_conformance.agent.settings import Settings, TurnTimeout
+from accord_conformance.harness import (
     Advisory,
     LoginRequired,
+    NoResponse,
+    NoSessionResponse,
     NotExercised,
     PromptFailed,
+    RawConnection,
     Scenario,
+    SecretMask,
+    describe_exit,
+    last_stderr_lines,
 )
 from accord_conformance.judges.base import make_finding
-from accord_conformance.reports.finding import Finding
-from accord_conformance.reports.report import Report, applies_to
-from accord_conformance.reports.run_result import (
+from accord_conformance.reports.report import (
+    Finding,
     LoginProblem,
+    Report,
     RunResult,
     ScenarioOutcome,
     ScenarioResult,
+    applies_to,
 )
 from accord_conformance.rules.manifest import requirements
 from accord_conformance.traffic.connection_state import update_of
-from accord_conformance.traffic.frame import Medium
-from accord_conformance.traffic.message import Request
-from accord_conformance.traffic.strict_types import format_value
+from accord_conformance.traffic.message import Medium, Request, format_value
 
 _CHARACTERS = 200  # of texts of the agent
 

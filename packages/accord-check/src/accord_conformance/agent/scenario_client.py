@@ -1,24 +1,246 @@
-"""A client of one version: it opens sessions, sends prompts and serves the agent's requests."""
+"""The client that a scenario plays: it opens sessions, sends prompts, and serves the agent.
+
+`ScenarioClient` speaks one version and hides the differences from scenarios: `supports` has one
+name for a capability of both, `prompt_for` sends the prompt of the settings for a purpose,
+and `SentPrompt` collects what the turn did. Before it are the files and terminals that it serves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from accord.errors import StartError
+from accord.local.command import LocalCommand
+from accord.local.files import OutsideRoots, Roots
 from accord.text.lenient_json import is_array, is_object
-from accord_conformance.agent.capabilities import supports
-from accord_conformance.agent.client_services import ClientServices
-from accord_conformance.agent.settings import FOLDER, Settings
-from accord_conformance.agent.turn_timeout import TurnTimeout
-from accord_conformance.harness.raw_connection import NoResponse, NoSessionResponse, RawConnection
-from accord_conformance.harness.scenario import LoginRequired, NotExercised
+from accord_conformance.agent.settings import FOLDER, Settings, TurnTimeout
+from accord_conformance.harness import (
+    LoginRequired,
+    NoResponse,
+    NoSessionResponse,
+    NotExercised,
+    RawConnection,
+)
 from accord_conformance.traffic.connection_state import update_of
-from accord_conformance.traffic.frame import Frame
-from accord_conformance.traffic.message import Notification, Request
-from accord_conformance.traffic.strict_types import format_value
+from accord_conformance.traffic.message import Frame, Notification, Request, format_value
+
+# The services of a client for agents of version 1: real files and terminals.
+
+_Handler: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]
+
+
+class _Refused(Exception):
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class ClientServices:
+    """Serves `fs/` and `terminal/` inside `folder`; `aclose` stops running commands."""
+
+    def __init__(self, connection: RawConnection, folder: Path) -> None:
+        self._connection = connection
+        self.folder = folder
+        self._terminals: dict[str, LocalCommand] = {}
+        self._made = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._handlers: dict[str, _Handler] = {
+            "fs/read_text_file": self._read,
+            "fs/write_text_file": self._write,
+            "terminal/create": self._create,
+            "terminal/output": self._output,
+            "terminal/wait_for_exit": self._wait,
+            "terminal/kill": self._kill,
+            "terminal/release": self._release,
+        }
+
+    def serve(self, call: Request) -> bool:
+        """Respond to a request if it is one of these, perhaps later; return whether it is."""
+        handler = self._handlers.get(call.method)
+        if handler is None:
+            return False
+        task = asyncio.ensure_future(self._answer(handler, call))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return True
+
+    async def aclose(self) -> None:
+        """Stop all commands and the requests that wait for them."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while self._terminals:
+            await self._terminals.popitem()[1].aclose()
+
+    async def _answer(self, handler: _Handler, call: Request) -> None:
+        params = call.params if is_object(call.params) else {}
+        try:
+            result = await handler(params)
+        except _Refused as refused:
+            self._connection.respond_error(call, refused.code, str(refused))
+        except (OutsideRoots, OSError, UnicodeDecodeError) as error:
+            code = -32002 if isinstance(error, FileNotFoundError) else -32603
+            self._connection.respond_error(call, code, "The file cannot be used")
+        except Exception:  # noqa: BLE001  # the agent gets a response in any case
+            self._connection.record_kit_error()
+            self._connection.respond_error(call, -32603, "Error in the conformance kit")
+        else:
+            self._connection.respond(call, result)
+
+    def _roots(self) -> Roots:
+        return Roots([str(self.folder)])
+
+    async def _read(self, params: dict[str, Any]) -> Any:
+        text = self._roots().read(_path(params))
+        lines = text.splitlines(keepends=True)
+        first = max((_number(params, "line") or 1) - 1, 0)
+        limit = _number(params, "limit")
+        last = len(lines) if limit is None else first + limit
+        return {"content": "".join(lines[first:last])}
+
+    async def _write(self, params: dict[str, Any]) -> Any:
+        content = params.get("content")
+        if not isinstance(content, str):
+            raise _Refused(-32602, "Expected the content")
+        self._roots().write(_path(params), content)
+        return {}
+
+    async def _create(self, params: dict[str, Any]) -> Any:
+        given, cwd = params.get("args"), params.get("cwd")
+        args = given if is_array(given) else []
+        words = [str(word) for word in (params.get("command"), *args)]
+        if not isinstance(params.get("command"), str) or "\0" in "".join(words):
+            raise _Refused(-32602, "Expected a command")
+        if cwd is not None and (not isinstance(cwd, str) or "\0" in cwd):
+            raise _Refused(-32602, "Expected a directory")
+        env = {
+            str(entry.get("name")): str(entry.get("value")) for entry in _entries(params.get("env"))
+        }
+        try:
+            command = LocalCommand(
+                words,
+                cwd=cwd or str(self.folder),
+                env=env,
+                output_bytes=_number(params, "outputByteLimit"),
+            )
+        except StartError:
+            raise _Refused(-32603, "The command cannot be started") from None
+        self._made += 1
+        ident = f"terminal-{self._made}"
+        self._terminals[ident] = command
+        return {"terminalId": ident}
+
+    async def _output(self, params: dict[str, Any]) -> Any:
+        output = self._terminal(params).output
+        text = output.text()
+        exited = None if self._terminal(params).running else self._status(params)
+        return {"output": text, "truncated": output.truncated, "exitStatus": exited}
+
+    async def _wait(self, params: dict[str, Any]) -> Any:
+        await self._terminal(params).wait()
+        return self._status(params)
+
+    async def _kill(self, params: dict[str, Any]) -> Any:
+        await self._terminal(params).kill()
+        return {}
+
+    async def _release(self, params: dict[str, Any]) -> Any:
+        command = self._terminal(params)
+        del self._terminals[params["terminalId"]]
+        await command.aclose()
+        return {}
+
+    def _status(self, params: dict[str, Any]) -> dict[str, Any]:
+        code, signal = self._terminal(params).status()
+        return {"exitCode": code, "signal": signal}
+
+    def _terminal(self, params: dict[str, Any]) -> LocalCommand:
+        command = self._terminals.get(str(params.get("terminalId")))
+        if command is None:
+            raise _Refused(-32602, "Unknown terminal")
+        return command
+
+
+def _number(params: dict[str, Any], key: str) -> int | None:
+    value = params.get(key)
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+        return value
+    raise _Refused(-32602, f"Expected a number as {key}")
+
+
+def _path(params: dict[str, Any]) -> str:
+    path = params.get("path")
+    if not isinstance(path, str) or "\0" in path:
+        raise _Refused(-32602, "Expected a path")
+    return path
+
+
+def _entries(value: Any) -> list[dict[str, Any]]:
+    return [entry for entry in value if is_object(entry)] if is_array(value) else []
+
+
+# The capabilities of an agent, by one name for both versions.
 
 Json: TypeAlias = dict[str, Any]
+
+# In version 1 some are booleans. All others are markers, and `session` includes several.
+_BOOLEANS = ("loadSession", "promptCapabilities", "mcpCapabilities")
+_WHERE: dict[str, tuple[str, str]] = {
+    "load": ("loadSession", ""),
+    "resume": ("sessionCapabilities.resume", "session"),
+    "list": ("sessionCapabilities.list", "session"),
+    "close": ("sessionCapabilities.close", "session"),
+    "delete": ("sessionCapabilities.delete", "session.delete"),
+    "fork": ("sessionCapabilities.fork", "session.fork"),
+    "archive": ("sessionCapabilities.archive", "session.archive"),
+    "status": ("sessionCapabilities.status", "session.status"),
+    "title": ("sessionCapabilities.title", "session.title"),
+    "system prompts": ("sessionCapabilities.systemPrompt", "session.systemPrompt"),
+    "system prompts with mode override": (
+        "sessionCapabilities.systemPrompt.mode.override",
+        "session.systemPrompt.mode.override",
+    ),
+    "additional directories": (
+        "sessionCapabilities.additionalDirectories",
+        "session.additionalDirectories",
+    ),
+    "images": ("promptCapabilities.image", "session.prompt.image"),
+    "audio": ("promptCapabilities.audio", "session.prompt.audio"),
+    "resources": ("promptCapabilities.embeddedContext", "session.prompt.embeddedContext"),
+    "MCP over stdio": ("", "session.mcp.stdio"),
+    "MCP over HTTP": ("mcpCapabilities.http", "session.mcp.http"),
+    "MCP over ACP": ("mcpCapabilities.acp", "session.mcp.acp"),
+    "logout": ("auth.logout", ""),
+    "login status": ("auth.status", "auth.status"),
+    "providers": ("providers", "providers"),
+}
+
+
+def supports(what: str, version: int, result: Json) -> bool:
+    """Return whether the result of `initialize` advertises a capability."""
+    path = _WHERE[what][version - 1]
+    if what == "logout" and version == 2:
+        return bool(result.get("authMethods"))
+    if what == "MCP over stdio" and version == 1:
+        return True  # R-MCP-01
+    if not path:
+        return False
+    found: Any = result.get("agentCapabilities" if version == 1 else "capabilities")
+    for step in path.split("."):
+        found = found.get(step) if is_object(found) else None
+    return found is True if version == 1 and path.startswith(_BOOLEANS) else is_object(found)
+
+
+def add_capabilities(paths: Mapping[str, tuple[str, str]]) -> None:
+    """Add capabilities of an extension: the paths in versions 1 and 2, by name."""
+    _WHERE.update(paths)
+
+
 # Responds to a request of the agent, at once or later.
 Policy: TypeAlias = Callable[[Request], None]
 
@@ -149,6 +371,8 @@ class ScenarioClient:
         self.obeys_cancel_request = True  # answers requests that the agent cancels
         self.turns: list[SentPrompt] = []  # of this scenario, those that ran until their end
         self._serves = True
+        self._updates: defaultdict[str | None, list[tuple[Notification, Json]]] = defaultdict(list)
+        self._sorted = 0  # notifications whose update is in `_updates`
         connection.answer_s = settings.answer
         connection.on_request = self._on_request
         connection.on_notification = self._on_notification
@@ -312,14 +536,15 @@ class ScenarioClient:
 
     def updates(self, session: str, *kinds: str) -> list[tuple[Notification, Json]]:
         """Return the updates of a session, only these kinds if any are given."""
-        updates: list[tuple[Notification, Json]] = []
-        for note in self.connection.notifications:
-            update = update_of(note)
-            if note.method != "session/update" or note.session_id != session:
-                continue
-            if not kinds or update.get("sessionUpdate") in kinds:
-                updates.append((note, update))
-        return updates
+        # Scenarios ask after each message: only the new notifications are looked at.
+        for note in islice(self.connection.notifications, self._sorted, None):
+            self._sorted += 1
+            if note.method == "session/update":
+                self._updates[note.session_id].append((note, update_of(note)))
+        updates = self._updates[session]
+        if not kinds:
+            return list(updates)
+        return [(note, update) for note, update in updates if update.get("sessionUpdate") in kinds]
 
     async def wait_for_optional(
         self, holds: Callable[[], bool], what: str, *, within_s: float = 0

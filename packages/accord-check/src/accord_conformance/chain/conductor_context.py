@@ -1,27 +1,201 @@
-"""The context of a scenario for conductors: the kit is the client and every component."""
+"""What a scenario for conductors gets: a conductor, with the kit as client and as each component.
+
+`ConductorProcess` starts the conductor; the components in its command are copies of `component.py`,
+which connect to the kit. A `ConductorContext` plays the client and the components of one chain, and
+`ConductorProbe` makes the contexts and finds out which versions work.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import secrets
+import shlex
+import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, cast
 
 from msgspec import UNSET
 
 from accord.text.lenient_json import is_object
-from accord.transports.base import Transport
-from accord_conformance.chain.dialect import Dialect
-from accord_conformance.chain.launch import Launch
-from accord_conformance.chain.line import Arrival, ChainLine, End, Sent
+from accord.transports.base import HIGH_BYTES, LOW_BYTES, NullReceiver, Receiver, Transport
+from accord.transports.base import Frame as Bytes
+from accord.transports.process import process
+from accord_conformance.chain.line import (
+    Arrival,
+    ChainLine,
+    Dialect,
+    End,
+    Sent,
+    text_of,
+)
 from accord_conformance.chain.proxy_context import initialize_params, initialize_result
-from accord_conformance.chain.same_json import same_bytes, same_value, text_of
-from accord_conformance.harness.raw_connection import NoResponse
-from accord_conformance.harness.raw_hop import Field, RawHop, Tape, encoded
-from accord_conformance.harness.scenario import NotExercised, Scenario
-from accord_conformance.judges.base import make_finding
+from accord_conformance.chain.run import HANDSHAKE, ChainContext, describe_silence
+from accord_conformance.harness import (
+    NoResponse,
+    NotExercised,
+    RawHop,
+    Scenario,
+    Tape,
+    decoded,
+    encoded,
+)
 from accord_conformance.reports.report import Report
-from accord_conformance.rules.manifest import requirements
-from accord_conformance.traffic.frame import Frame
+from accord_conformance.traffic.message import Frame, format_value
+
+# Frames over an accepted connection: the kit's end of a component that it plays.
+
+
+class StreamTransport(asyncio.Protocol, Transport):
+    """Lines of JSON; `on_hello` gets the first line, which says who has connected."""
+
+    def __init__(self, on_hello: Callable[[StreamTransport, bytes], None]) -> None:
+        self._on_hello = on_hello
+        self._greeted = False
+        self._receiver: Receiver = NullReceiver()
+        self._early: list[bytes] | None = []  # lines before `start`
+        self._rest = b""
+        self._congested = False
+        self._transport: asyncio.Transport | None = None
+        self._lost = asyncio.get_running_loop().create_future()
+
+    # Calls of asyncio.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(HIGH_BYTES, LOW_BYTES)
+
+    def data_received(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if not self._greeted and lines:
+            self._greeted = True
+            self._on_hello(self, lines.pop(0))
+        if self._early is not None:
+            self._early += lines
+        elif lines:
+            self._receiver.frames_received(lines)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self._lost.done():
+            self._lost.set_result(None)
+        self._receiver.eof_received(None)
+
+    def pause_writing(self) -> None:
+        self._congested = True
+
+    def resume_writing(self) -> None:
+        self._congested = False
+        self._receiver.writable()
+
+    # The transport of a hop.
+
+    async def start(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        early, self._early = self._early, None
+        if early:
+            receiver.frames_received(early)
+        if self._lost.done():
+            receiver.eof_received(None)
+
+    def write(self, frames: Sequence[Bytes]) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(b"".join(part for frame in frames for part in (frame, b"\n")))
+
+    @property
+    def congested(self) -> bool:
+        return self._congested
+
+    def pause_reading(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    async def aclose(self) -> None:
+        self._receiver = NullReceiver()
+        if self._transport is not None and not self._lost.done():
+            # What is unsent is dropped: the component may not read any more.
+            self._transport.abort()
+            with suppress(asyncio.CancelledError):
+                await self._lost
+
+
+# Starts a conductor under test with components that the kit plays.
+
+PROXY = "{proxy}"
+AGENT = "{agent}"
+# Called with the name of a component, and its transport, when the conductor has started it.
+OnComponent = Callable[[str, Transport], None]
+
+_PROGRAM = Path(__file__).with_name("component.py")
+
+
+class Launch(Protocol):
+    """A conductor that can be started once."""
+
+    async def open(self, on_component: OnComponent, noise: Callable[[str], None]) -> Transport:
+        """Return the transport of the client, which is not started yet."""
+        ...
+
+    async def aclose(self) -> None:
+        """Release everything except the transports."""
+        ...
+
+
+def component_names(command: Sequence[str]) -> list[str]:
+    """Return the names of the components in a command: proxy-0, proxy-1, …, agent."""
+    names: list[str] = []
+    for word in command:
+        if word == PROXY:
+            names.append(f"proxy-{len(names)}")
+        elif word == AGENT:
+            names.append("agent")
+    return names
+
+
+class ConductorProcess:
+    """A conductor as a process: the placeholders of its command become programs of the kit."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = command
+        self._token = secrets.token_urlsafe(16)
+        self._server: asyncio.Server | None = None
+        self._on_component: OnComponent = lambda _, __: None
+
+    async def open(self, on_component: OnComponent, noise: Callable[[str], None]) -> Transport:
+        """Listen for the components; return the transport of the client."""
+        self._on_component = on_component
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: StreamTransport(self._greeted), "127.0.0.1", 0
+        )
+        port = self._server.sockets[0].getsockname()[1]
+        names = iter(component_names(self._command))
+        words = [
+            self._component(port, next(names)) if word in (PROXY, AGENT) else word
+            for word in self._command
+        ]
+        return process(*words, on_stdout_noise=noise)()
+
+    def _component(self, port: int, name: str) -> str:
+        words = [sys.executable, "-I", "-S", str(_PROGRAM), str(port), self._token, name]
+        return shlex.join(words)
+
+    def _greeted(self, transport: StreamTransport, hello: bytes) -> None:
+        token, _, name = hello.decode("utf-8", "replace").partition(" ")
+        if secrets.compare_digest(token.encode(), self._token.encode()):
+            self._on_component(name.strip(), transport)
+
+    async def aclose(self) -> None:
+        """Stop listening."""
+        if self._server is not None:
+            self._server.close()
+
+
+# What scenarios get.
 
 Json: TypeAlias = dict[str, Any]
 
@@ -34,7 +208,6 @@ CONDUCTOR_LINE_RULES = (
     "R-STDIO-03",
 )
 _METHOD_NOT_FOUND = b'{"code":-32601,"message":"Method not found"}'
-_SHOWN_BYTES = 300
 _INITIALIZE = ("initialize", "proxy/initialize", "_proxy/initialize")
 
 
@@ -104,7 +277,7 @@ class Component:
         arrival.on_cancel = sent.cancel
 
 
-class ConductorContext:
+class ConductorContext(ChainContext):
     """A running scenario; `start` starts a conductor and its components."""
 
     def __init__(
@@ -119,17 +292,14 @@ class ConductorContext:
         launch: Launch,
         on_close: Callable[[str, Tape], None],
     ) -> None:
-        self.scenario = scenario
-        self.version = version
+        super().__init__(scenario, version, report, "conductor", CONDUCTOR_LINE_RULES)
         self.dialect = dialect
         self.names = names
         self.answer_s = answer_s
         self.tape = Tape()
         self.components: dict[str, Component] = {}
-        self.may_exit = False  # after what the scenario has done
         # Handles the first message of a component; returns whether it has.
         self.on_initialize: Callable[[Component, Arrival], bool] = lambda _, __: False
-        self._report = report
         self._launch = launch
         self._on_close = on_close
         self._client: ChainLine | None = None
@@ -235,65 +405,41 @@ class ConductorContext:
         lines = [client, *(one.line for one in self.components.values())]
         hidden = [one.frame for one in client.wrapped.arrivals]
         hidden += [one.frame for one in client.plain.arrivals if "proxy/" in one.method]
-        self._judge_frames(
+        self.judge_frames(
             "R-PROXY-07", hidden, "only messages of an agent for the client", "one for a proxy"
         )
         for line in lines:
-            self._judge_frames(
+            self.judge_frames(
                 "R-PROXY-21",
                 [*line.reused_ids, *line.stray_cancels],
                 "ids of open requests of this hop, each once",
                 "another id",
             )
-            self._judge_frames(
+            self.judge_frames(
                 "R-PROXY-21",
                 line.wrapped_cancels,
                 "`$/cancel_request` without an envelope",
                 "one in an envelope",
             )
-            self._judge_frames(
+            self.judge_frames(
                 "R-GEN-06",
                 line.unknown_responses,
                 "the id of an open request in each response",
                 "a response with another id",
             )
-            self._judge_frames(
+            self.judge_frames(
                 "R-STDIO-03", line.hop.faults, "only messages of the protocol", "another line"
             )
         for one in self.components.values():
             if one.line.wrapped.arrivals:
-                self._judge_frames(
+                self.judge_frames(
                     "R-PROXY-25",
                     one.line.other_dialect,
                     f"{self.dialect.request}, as in the handshake",
                     "another dialect",
                 )
 
-    def _judge_frames(self, rule: str, wrong: Sequence[Frame], expected: str, got: str) -> None:
-        for frame in wrong:
-            self.add(rule, False, frame, expected=expected, got=got)
-        if not wrong:
-            self.add(rule, True)
-
     # Findings.
-
-    def add(
-        self, rule: str, passed: bool, *seen: Frame | None, expected: str = "", got: str = ""
-    ) -> None:
-        """Add a finding, unless the rule is not of this version."""
-        named = (*self.scenario.rules, *CONDUCTOR_LINE_RULES)
-        assert rule in named, f"{self.scenario.name}: {rule}"
-        if self.version in requirements()[rule].versions:
-            finding = make_finding(
-                rule,
-                passed,
-                "conductor",
-                *seen,
-                expected=expected,
-                got=got,
-                where=self.scenario.name,
-            )
-            self._report.add(finding)
 
     async def passed_on(
         self,
@@ -344,23 +490,60 @@ class ConductorContext:
         text_found = response.error if response.result is UNSET else response.result
         self.same("R-PROXY-08", text, text_found, answer, response.frame)
 
-    def same(
-        self, rule: str, text: bytes | None, found: Field, before: Frame, after: Frame
-    ) -> None:
-        """Judge that the value is the same, and by R-PROXY-20 that the bytes are."""
-        same = same_value(text, found)
-        expected, got = _shown(text_of(text)), _shown(text_of(found))
-        self.add(rule, same, before, after, expected=expected, got=got)
-        if same and "R-PROXY-20" in self.scenario.rules:
-            equal = same_bytes(text, found)
-            self.add("R-PROXY-20", equal, before, after, expected=expected, got=got)
-
 
 def member(params: Any, name: str) -> Any:
     """Return a member of params; None if there is none."""
     return params.get(name) if is_object(params) else None
 
 
-def _shown(text: bytes) -> str:
-    shown = text.decode("utf-8", "replace")
-    return shown if len(shown) <= _SHOWN_BYTES else f"{shown[:_SHOWN_BYTES]}…"
+# Makes the contexts of scenarios for conductors, and finds out which versions work.
+
+
+class ConductorProbe:
+    """Initializes a chain in each version; `launch` makes what starts one conductor."""
+
+    def __init__(
+        self,
+        launch: Callable[[], Launch],
+        names: Sequence[str],
+        dialect: Dialect,
+        *,
+        answer_s: float,
+        on_close: Callable[[str, Tape], None] = lambda _, __: None,
+    ) -> None:
+        self._launch = launch
+        self._names = names
+        self._dialect = dialect
+        self._answer_s = answer_s
+        self._on_close = on_close
+
+    def make_context(
+        self, scenario: Scenario[ConductorContext], version: int, report: Report
+    ) -> ConductorContext:
+        """Return the context of a scenario."""
+        return ConductorContext(
+            scenario,
+            version,
+            self._dialect,
+            self._names,
+            answer_s=self._answer_s,
+            report=report,
+            launch=self._launch(),
+            on_close=self._on_close,
+        )
+
+    async def __call__(self, version: int, report: Report) -> str:
+        """Return why the conductor does not support a version; empty if it does."""
+        context = self.make_context(HANDSHAKE, version, report)
+        try:
+            await context.connect()
+            sent = context.send_initialize()
+            try:
+                await sent.wait(self._answer_s)
+            except NoResponse as silence:
+                return await describe_silence(context.client.hop, silence)
+            if sent.ok or sent.response is None:
+                return ""
+            return f"error {format_value(decoded(sent.response.error))}"
+        finally:
+            await context.aclose()

@@ -1,16 +1,154 @@
-"""A connection of a chain with two ends in it: plain messages, and those in the envelope."""
+"""A connection of a chain, on which the messages of two ends are told apart.
+
+`Dialect` has the names of the methods and wraps the messages of the successor. `Line` is a
+connection with two ends in it: plain messages, and those in the envelope. The rest compares what
+was forwarded with what was sent, and has messages that decoding and encoding would change.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import UNSET
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
 
-from accord_conformance.chain.dialect import Dialect, cancelled_id, is_wrapped, unwrap
-from accord_conformance.harness.raw_hop import Field, HopMessage, RawHop, decoded, encoded
+from accord.text.lenient_json import is_array, is_object
+from accord_conformance.harness import Field, HopMessage, RawHop, decoded, encoded
 from accord_conformance.traffic.connection_state import id_key
-from accord_conformance.traffic.frame import Frame
+from accord_conformance.traffic.message import Frame
+
+# The dialects of the connection between a conductor and a proxy: names of methods, and envelopes.
+#
+# Messages to and from the proxy's successor are wrapped; those of its client are plain.
+
+_SUCCESSORS = (
+    "proxy/successor",
+    "_proxy/successor",
+    "_proxy/successor/request",
+    "_proxy/successor/notification",
+)
+
+
+class Envelope(Struct):
+    """A wrapped message: its method and its params, as bytes."""
+
+    method: str
+    params: Field = UNSET
+
+
+class Dialect(Struct, frozen=True, kw_only=True):
+    """How a component names the methods of a chain."""
+
+    name: str
+    initialize: str
+    request: str
+    notification: str
+    marks_proxies: bool = False  # in `_meta` of `initialize`
+
+    def initialize_params(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Return the params that initialize a proxy."""
+        if not self.marks_proxies:
+            return params
+        meta = params.get("_meta")
+        return {**params, "_meta": {**(meta if is_object(meta) else {}), "proxy": True}}
+
+    def wrap(
+        self, method: str, params: bytes | None, *, is_request: bool, meta: bytes | None = None
+    ) -> tuple[str, bytes]:
+        """Return the method and the params of a wrapped message."""
+        members = [b'"method":%s' % msgspec.json.encode(method)]
+        if params is not None:
+            members.append(b'"params":%s' % params)
+        if meta is not None:
+            members.append(b'"_meta":%s' % meta)
+        return self.request if is_request else self.notification, b"{%s}" % b",".join(members)
+
+    def names(self, message: HopMessage) -> bool:
+        """Whether the method of a wrapped message is that of this dialect."""
+        return message.method == (self.notification if message.id is UNSET else self.request)
+
+
+DIALECTS = {
+    one.name: one
+    for one in (
+        Dialect(
+            name="acp",
+            initialize="proxy/initialize",
+            request="proxy/successor",
+            notification="proxy/successor",
+        ),
+        Dialect(
+            name="rust",
+            initialize="_proxy/initialize",
+            request="_proxy/successor",
+            notification="_proxy/successor",
+        ),
+        Dialect(
+            name="thinkwell",
+            initialize="initialize",
+            request="_proxy/successor/request",
+            notification="_proxy/successor/notification",
+            marks_proxies=True,
+        ),
+    )
+}
+
+
+def is_wrapped(method: str | UnsetType) -> bool:
+    """Whether a method carries a message to or from the successor, in any dialect."""
+    return method in _SUCCESSORS
+
+
+def unwrap(params: Field) -> Envelope | None:
+    """Return the message in the params of a wrapped one; None if there is none."""
+    try:
+        return None if params is UNSET else msgspec.json.decode(params, type=Envelope)
+    except msgspec.DecodeError:
+        return None
+
+
+def cancelled_id(params: Field) -> Any:
+    """Return the id that `$/cancel_request` names."""
+    value = decoded(params)
+    return value.get("requestId") if is_object(value) else None
+
+
+# Compares JSON texts: what a component forwards must be equal to what it received.
+
+
+def same_value(one: Field | bytes | None, other: Field | bytes | None) -> bool:
+    """Whether two texts have the same value; absent and null are equal.
+
+    Numbers are compared as most programs read them: as 64-bit floating point.
+    """
+    return _same(_value(one), _value(other))
+
+
+def same_bytes(one: Field | bytes | None, other: Field | bytes | None) -> bool:
+    """Whether two texts are equal; absent and null are, too."""
+    return text_of(one) == text_of(other)
+
+
+def text_of(field: Field | bytes | None) -> bytes:
+    """Return a text; `null` if it is absent."""
+    return b"null" if field is None or field is UNSET else bytes(field)
+
+
+def _value(field: Field | bytes | None) -> Any:
+    return json.loads(text_of(field), parse_int=float)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if is_object(one) and is_object(other):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if is_array(one) and is_array(other):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return type(one) is type(other) and one == other
+
+
+# A connection with two ends in it.
 
 _CANCEL = "$/cancel_request"
 
@@ -227,3 +365,22 @@ class ChainLine:
         else:
             arrival.cancelled = message.frame
             arrival.on_cancel()
+
+
+# Messages that decoding and encoding would change: numbers, escapes, the order of keys.
+
+ODD = (
+    rb'{"sessionId":"accord-check","zeta":1.0,"alpha":[1e-7,-0.0,9007199254740993,'
+    rb'12345678901234567890,0.1000000000000000055],"\u00e9":"\u00e9\/","nested":{"b":null,"a":{}},'
+    rb'"_meta":{"accord-check/trace":[1.50,null,{"z":1,"a":2}]},"later":true}'
+)
+ODD_RESULT = (
+    rb'{"zeta":[1.0,{"b":1,"a":null}],"_meta":{"accord-check/z":9007199254740993},"a":"\/"}'
+)
+ODD_ERROR = rb'{"code":-31999,"message":"No \u00e9","data":{"z":1.0,"a":[null,9007199254740993]}}'
+# As a conductor answers when the successor has exited (R-PROXY-17).
+EXITED = rb'{"code":-32603,"message":"The component exited","data":{"component":"agent"}}'
+
+# Methods that no proxy changes.
+CUSTOM = "_accord-check/probe"
+UNKNOWN = "accord-check/unknown"

@@ -1,32 +1,46 @@
-"""The context of a scenario for proxies: the kit is the conductor, and both ends of the chain."""
+"""What a scenario for proxies gets: a proxy, of which the kit is the conductor and both ends.
+
+`ProxyContext` plays both ends and judges what arrives. `ProxyProbe` makes the contexts, and finds
+the dialect of a proxy.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from msgspec import UNSET, Struct, field
 
 from accord.text.lenient_json import is_object
 from accord.transports.base import Transport
-from accord_conformance.chain.dialect import Dialect
-from accord_conformance.chain.line import Arrival, ChainLine, End, Sent
-from accord_conformance.chain.same_json import same_bytes, same_value, text_of
-from accord_conformance.harness.raw_connection import NoResponse
-from accord_conformance.harness.raw_hop import Field, RawHop, Tape, encoded
-from accord_conformance.harness.scenario import NotExercised, Scenario
-from accord_conformance.judges.base import make_finding
+from accord_conformance.chain.line import (
+    DIALECTS,
+    Arrival,
+    ChainLine,
+    Dialect,
+    End,
+    Sent,
+    text_of,
+)
+from accord_conformance.chain.run import HANDSHAKE, ChainContext, describe_silence, shown
+from accord_conformance.harness import (
+    NoResponse,
+    NotExercised,
+    RawHop,
+    Scenario,
+    Tape,
+    decoded,
+    encoded,
+)
 from accord_conformance.reports.report import Report
-from accord_conformance.rules.manifest import requirements
-from accord_conformance.traffic.frame import Frame
+from accord_conformance.traffic.message import Frame, format_value
 
 Json: TypeAlias = dict[str, Any]
 # Starts the proxy; its output that is not a frame goes to the function.
 ProxyConnect: TypeAlias = Callable[[Callable[[str], None]], Transport | Awaitable[Transport]]
 
 AGENT_INFO: Json = {"name": "accord-check", "title": "Accord's conformance kit", "version": "1"}
-_SHOWN_BYTES = 300
 
 RICH_V1: Json = {
     "loadSession": True,
@@ -48,7 +62,7 @@ class ProxySettings(Struct, kw_only=True):
     changes: frozenset[str] = field(default_factory=frozenset[str])
 
 
-class ProxyContext:
+class ProxyContext(ChainContext):
     """A running scenario; each `connect` starts a process of the proxy."""
 
     def __init__(
@@ -62,15 +76,12 @@ class ProxyContext:
         connect: ProxyConnect,
         on_close: Callable[[str, Tape], None],
     ) -> None:
-        self.scenario = scenario
-        self.version = version
+        super().__init__(scenario, version, report, "proxy", LINE_RULES)
         self.dialect = dialect
         self.settings = settings
-        self._report = report
         self._connect = connect
         self._on_close = on_close
         self._opened: list[ChainLine] = []
-        self.may_exit = False  # after what the scenario has done
 
     # Connections.
 
@@ -136,60 +147,42 @@ class ProxyContext:
     def _judge_line(self, line: ChainLine) -> None:
         arrived = [*line.plain.arrivals, *line.wrapped.arrivals]
         if any(one.is_request for one in arrived):
-            self._judge_frames(
+            self.judge_frames(
                 "R-PROXY-21",
                 line.reused_ids,
                 "an id that no open request of this hop has",
                 "the id of an open request",
             )
-        self._judge_frames(
+        self.judge_frames(
             "R-PROXY-21",
             line.wrapped_cancels,
             "`$/cancel_request` without an envelope, with the id of this hop",
             "one in an envelope",
         )
         if line.wrapped.arrivals:
-            self._judge_frames(
+            self.judge_frames(
                 "R-PROXY-25",
                 line.other_dialect,
                 f"{self.dialect.request}, as in the handshake",
                 "another dialect",
             )
-        self._judge_frames(
+        self.judge_frames(
             "R-REQCAN-11",
             line.stray_cancels,
             "only cancellations of open requests, by the ids of this hop",
             "an id that no open request of this hop has",
         )
-        self._judge_frames(
+        self.judge_frames(
             "R-GEN-06",
             line.unknown_responses,
             "the id of an open request in each response",
             "a response with another id",
         )
-        self._judge_frames(
+        self.judge_frames(
             "R-STDIO-03", line.hop.faults, "only messages of the protocol", "another line"
         )
 
-    def _judge_frames(self, rule: str, wrong: Sequence[Frame], expected: str, got: str) -> None:
-        """Add a finding for each frame that breaks a rule, or one that the rule was obeyed."""
-        for frame in wrong:
-            self.add(rule, False, frame, expected=expected, got=got)
-        if not wrong:
-            self.add(rule, True)
-
     # Findings.
-
-    def add(
-        self, rule: str, passed: bool, *seen: Frame | None, expected: str = "", got: str = ""
-    ) -> None:
-        """Add a finding, unless the rule is not of this version."""
-        assert rule in (*self.scenario.rules, *LINE_RULES), f"{self.scenario.name}: {rule}"
-        if self.version in requirements()[rule].versions:
-            finding = make_finding(
-                rule, passed, "proxy", *seen, expected=expected, got=got, where=self.scenario.name
-            )
-            self._report.add(finding)
 
     async def forwarded(
         self,
@@ -247,9 +240,9 @@ class ProxyContext:
                 before == after,
                 *seen,
                 expected="the same `_meta`",
-                got=_shown(encoded(after)),
+                got=shown(encoded(after)),
             )
-        self._same("R-PROXY-15", params, arrival.params, *seen)
+        self.same("R-PROXY-15", params, arrival.params, *seen)
 
     def compare_response(self, sent: Sent, text: bytes, answer: Frame) -> None:
         """Judge that the response to a request has this result, or error."""
@@ -257,18 +250,7 @@ class ProxyContext:
         if response is None or sent.method in self.settings.changes:
             return
         found = response.error if response.result is UNSET else response.result
-        self._same("R-PROXY-08", text, found, answer, response.frame)
-
-    def _same(
-        self, rule: str, text: bytes | None, found: Field, before: Frame, after: Frame
-    ) -> None:
-        """Judge that the value is the same, and by R-PROXY-20 that the bytes are."""
-        same = same_value(text, found)
-        expected, got = _shown(text_of(text)), _shown(text_of(found))
-        self.add(rule, same, before, after, expected=expected, got=got)
-        if same and "R-PROXY-20" in self.scenario.rules:
-            equal = same_bytes(text, found)
-            self.add("R-PROXY-20", equal, before, after, expected=expected, got=got)
+        self.same("R-PROXY-08", text, found, answer, response.frame)
 
     async def answered(self, rule: str, sent: Sent, answer: Frame) -> bool:
         """Judge that a request gets the response of the other end."""
@@ -303,6 +285,71 @@ def _meta(params: bytes) -> Any:
     return value.get("_meta") if is_object(value) else None
 
 
-def _shown(text: bytes) -> str:
-    shown = text.decode("utf-8", "replace")
-    return shown if len(shown) <= _SHOWN_BYTES else f"{shown[:_SHOWN_BYTES]}…"
+# Finds the dialect of a proxy, and whether it supports a version.
+
+_UNKNOWN_METHOD = -32601
+
+
+class ProxyProbe:
+    """Initializes a proxy in each version; `dialect` is the one that it understands.
+
+    Without a dialect, each is tried: a proxy answers that it does not know the method of another.
+    """
+
+    def __init__(
+        self,
+        connect: ProxyConnect,
+        settings: ProxySettings,
+        dialect: Dialect | None,
+        on_close: Callable[[str, Tape], None],
+    ) -> None:
+        self.dialect = dialect or DIALECTS["acp"]
+        self._is_known = dialect is not None
+        self._connect = connect
+        self._settings = settings
+        self._on_close = on_close
+
+    def make_context(
+        self, scenario: Scenario[ProxyContext], version: int, report: Report
+    ) -> ProxyContext:
+        """Return the context of a scenario."""
+        return ProxyContext(
+            scenario,
+            version,
+            self.dialect,
+            self._settings,
+            report=report,
+            connect=self._connect,
+            on_close=self._on_close,
+        )
+
+    async def __call__(self, version: int, report: Report) -> str:
+        """Return why the proxy does not support a version; empty if it does."""
+        if self._is_known:
+            return (await self._try(version, report))[0]
+        first = ""
+        for dialect in DIALECTS.values():
+            self.dialect = dialect
+            why, code = await self._try(version, report)
+            if code != _UNKNOWN_METHOD:
+                self._is_known = not why
+                return why
+            first = first or why
+        self.dialect = DIALECTS["acp"]
+        return first
+
+    async def _try(self, version: int, report: Report) -> tuple[str, object]:
+        context = self.make_context(HANDSHAKE, version, report)
+        try:
+            line = await context.connect()
+            try:
+                sent = await context.initialize(line)
+            except NoResponse as silence:
+                return await describe_silence(line.hop, silence), None
+            if sent.ok:
+                return "", None
+            assert sent.response is not None
+            text = format_value(decoded(sent.response.error))
+            return f"error {text}", sent.response.code
+        finally:
+            await context.aclose()

@@ -5,31 +5,114 @@ from __future__ import annotations
 import asyncio
 import time
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from accord.errors import TransportError
-from accord_conformance.harness.raw_connection import NoResponse
-from accord_conformance.harness.scenario import Advisory, NotExercised, Scenario
-from accord_conformance.reports.report import Report
-from accord_conformance.reports.run_result import RunResult, ScenarioResult
-from accord_conformance.traffic.frame import Side
+from accord_conformance.chain.line import same_bytes, same_value, text_of
+from accord_conformance.harness import (
+    Advisory,
+    Field,
+    NoResponse,
+    NotExercised,
+    RawHop,
+    Scenario,
+    SecretMask,
+    describe_exit,
+    last_stderr_lines,
+)
+from accord_conformance.judges.base import make_finding
+from accord_conformance.reports.report import Report, RunResult, ScenarioResult
+from accord_conformance.rules.manifest import requirements
+from accord_conformance.traffic.message import Frame, Side
 
 MAX_CONNECTIONS = 4  # scenarios at a time
+_SHOWN_BYTES = 300
 _OVER_BUDGET = "the time budget was exceeded"
 
 
-class ChainContext(Protocol):
-    """What a run needs of the context of a scenario."""
+class ChainContext(ABC):
+    """A running scenario: what it finds about the program under test goes into a report.
+
+    `line_rules` are judged at the end of each connection, in addition to the rules of the scenario.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario[Any],
+        version: int,
+        report: Report,
+        by: Side,
+        line_rules: Sequence[str],
+    ) -> None:
+        self.scenario = scenario
+        self.version = version
+        self.may_exit = False  # after what the scenario has done
+        self._report = report
+        self._by: Side = by
+        self._line_rules = line_rules
 
     @property
+    @abstractmethod
     def has_exited(self) -> bool:
         """Whether the program under test has disconnected, and the scenario did not expect it."""
-        ...
 
+    @abstractmethod
     async def aclose(self) -> None:
-        """Stop the programs that the scenario started."""
-        ...
+        """Stop the programs that the scenario started, and judge whole connections."""
+
+    def add(
+        self, rule: str, passed: bool, *seen: Frame | None, expected: str = "", got: str = ""
+    ) -> None:
+        """Add a finding, unless the rule is not of this version."""
+        assert rule in (*self.scenario.rules, *self._line_rules), f"{self.scenario.name}: {rule}"
+        if self.version in requirements()[rule].versions:
+            where = self.scenario.name
+            finding = make_finding(
+                rule, passed, self._by, *seen, expected=expected, got=got, where=where
+            )
+            self._report.add(finding)
+
+    def judge_frames(self, rule: str, wrong: Sequence[Frame], expected: str, got: str) -> None:
+        """Add a finding for each frame that breaks a rule, or one that the rule was obeyed."""
+        for frame in wrong:
+            self.add(rule, False, frame, expected=expected, got=got)
+        if not wrong:
+            self.add(rule, True)
+
+    def same(
+        self, rule: str, text: bytes | None, found: Field, before: Frame, after: Frame
+    ) -> None:
+        """Judge that the value is the same, and by R-PROXY-20 that the bytes are."""
+        same = same_value(text, found)
+        expected, got = shown(text_of(text)), shown(text_of(found))
+        self.add(rule, same, before, after, expected=expected, got=got)
+        if same and "R-PROXY-20" in self.scenario.rules:
+            equal = same_bytes(text, found)
+            self.add("R-PROXY-20", equal, before, after, expected=expected, got=got)
+
+
+async def _nothing(_: object) -> None:
+    return
+
+
+# The context in which a version is tried out.
+HANDSHAKE: Scenario[Any] = Scenario(name="handshake", about="", run=_nothing)
+
+
+async def describe_silence(hop: RawHop, silence: NoResponse) -> str:
+    """Describe why `initialize` got no response: how the program exited, and its last words."""
+    ended = await hop.exit_error() if hop.is_closed else None
+    last = last_stderr_lines(ended, SecretMask({}))
+    parts = [f"initialize failed: {silence}", describe_exit(ended), *last[-1:]]
+    return "; ".join(part for part in parts if part)
+
+
+def shown(text: bytes) -> str:
+    """Return a text for a report, shortened."""
+    words = text.decode("utf-8", "replace")
+    return words if len(words) <= _SHOWN_BYTES else f"{words[:_SHOWN_BYTES]}…"
 
 
 ContextT = TypeVar("ContextT", bound=ChainContext)

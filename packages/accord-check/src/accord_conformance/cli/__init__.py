@@ -9,15 +9,23 @@ import click
 
 __all__ = ("command",)
 
-# Each is `command` in the module of this name.
+# The module and the function of each command, and what it does.
 _COMMANDS = {
-    "agent": ("check_agent", "Start an agent and test it."),
-    "client": ("check_client", "Run an agent that tests the client connected to it."),
-    "proxy": ("check_proxy", "Start a proxy and test it."),
-    "conductor": ("check_conductor", "Start a conductor and test it."),
-    "init": ("create_settings", "Create a settings file for `accord check agent`."),
-    "rules": ("list_rules", "List the rules."),
-    "trace": ("check_trace", "Check a recorded conversation."),
+    "agent": ("check_agent", "check_agent", "Start an agent and test it."),
+    "client": (
+        "check_client",
+        "check_client",
+        "Run an agent that tests the client connected to it.",
+    ),
+    "proxy": ("check_chain", "check_proxy", "Start a proxy and test it."),
+    "conductor": ("check_chain", "check_conductor", "Start a conductor and test it."),
+    "init": (
+        "create_settings",
+        "create_settings",
+        "Create a settings file for `accord check agent`.",
+    ),
+    "rules": ("check_trace", "list_rules", "List the rules."),
+    "trace": ("check_trace", "check_trace", "Check a recorded conversation."),
 }
 
 
@@ -30,11 +38,12 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        return importlib.import_module(f"{__name__}.{_COMMANDS[cmd_name][0]}").command
+        module, function, _ = _COMMANDS[cmd_name]
+        return getattr(importlib.import_module(f"{__name__}.{module}"), function)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in _COMMANDS.items()])
+            formatter.write_dl([(name, summary) for name, (_, _, summary) in _COMMANDS.items()])
 
 
 @click.group(cls=_Commands)

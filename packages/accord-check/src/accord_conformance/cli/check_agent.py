@@ -16,8 +16,7 @@ from accord.text.secret_places import plain_url, redacted_argv
 from accord.transports.base import Transport
 from accord.transports.process import process
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
-from accord_conformance.agent.context import AgentContext
-from accord_conformance.agent.remote_agent import RemoteAgent
+from accord_conformance.agent.context import AgentContext, RemoteAgent
 from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.scenarios import agent_scenarios, remote_scenarios
 from accord_conformance.agent.settings import (
@@ -26,36 +25,33 @@ from accord_conformance.agent.settings import (
     Settings,
     read_settings,
 )
-from accord_conformance.cli.progress import Progress
 from accord_conformance.cli.run_options import (
+    FILE,
+    SECONDS,
+    Progress,
     RunOptions,
     finite,
     report_options,
     selection_options,
 )
-from accord_conformance.harness.raw_connection import RawConnection
-from accord_conformance.harness.scenario import Scenario
-from accord_conformance.harness.traces import write_trace
-from accord_conformance.reports.run_result import RunResult
-from accord_conformance.rules.selection import UnknownName, select_scenarios, validate_skips
+from accord_conformance.harness import RawConnection, Scenario, write_trace
+from accord_conformance.reports.report import RunResult
+from accord_conformance.rules.manifest import UnknownName, select_scenarios, validate_skips
 from accord_terminal.toolkit.remote_token import read_token, token_file_option
-
-_PATH = click.Path(dir_okay=False, path_type=Path)
-_SECONDS = click.FloatRange(0, min_open=True)
 
 
 @click.command("agent", options_metavar="[OPTIONS]")
 @selection_options
 @click.option(
     "--config",
-    type=_PATH,
+    type=FILE,
     metavar="FILE",
     help=f"Settings file [default: {SETTINGS_FILE}, if present].",
 )
-@click.option("--timeout", type=_SECONDS, metavar="SECONDS", help="Time limit of a turn.")
+@click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Time limit of a turn.")
 @click.option(
     "--budget",
-    type=_SECONDS,
+    type=SECONDS,
     metavar="SECONDS",
     help="Time limit of the whole run [default: 600, or that of the settings].",
 )
@@ -69,7 +65,7 @@ _SECONDS = click.FloatRange(0, min_open=True)
 )
 @click.option("--insecure", is_flag=True, help="Send the token unencrypted to another machine.")
 @click.argument("arguments", metavar="[URL | -- COMMAND...]", nargs=-1)
-def command(
+def check_agent(
     version: str,
     config: Path | None,
     only: tuple[str, ...],

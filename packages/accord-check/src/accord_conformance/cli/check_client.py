@@ -5,29 +5,113 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import shlex
 import signal
+import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import DecodeError, Struct, ValidationError, field, msgpack
 
 from accord.text.excerpt import visible
 from accord.transports.stdio import stdio
-from accord_conformance.cli.client_restart import (
-    continuation_file,
-    read_continuation,
-    restart_client,
-    write_continuation,
-)
 from accord_conformance.cli.report_files import check_writable, write_atomically
 from accord_conformance.client.run import ClientRun
 from accord_conformance.client.scenarios import client_scenarios, remote_client_scenarios
-from accord_conformance.harness.raw_connection import RawConnection
-from accord_conformance.harness.traces import trace_bytes
+from accord_conformance.harness import RawConnection, trace_bytes
 from accord_conformance.reports.formats import report_bytes
-from accord_conformance.reports.run_result import RunResult, verdict
+from accord_conformance.reports.report import RunResult, verdict
 from accord_terminal.toolkit.remote_token import TOKEN_VARIABLE, read_token, token_file_option
+
+# Starts a client that died again, for the scenarios that it did not get to.
+#
+# The client starts its agent again, which is another process of the kit with the same report. Both
+# share a file next to that report: what was found so far, and the names of the remaining scenarios.
+
+_WAIT_S = 3600.0  # for a client that was started again
+
+
+class Continuation(Struct, kw_only=True):
+    """What a process of the kit leaves to the next one; `owner` started the client again."""
+
+    owner: int
+    result: RunResult
+    remaining: list[str] = field(default_factory=list[str])
+
+
+def continuation_file(report: Path) -> Path:
+    """Return the file that the processes with this report share."""
+    return report.with_name(f".{report.name.replace('{pid}', 'pid')}.rest")
+
+
+def read_continuation(path: Path) -> Continuation | None:
+    """Return what an earlier process has left, unless that process has ended."""
+    try:
+        found = msgpack.decode(path.read_bytes(), type=Continuation)
+        os.kill(found.owner, 0)
+    except (OSError, DecodeError, ValidationError):
+        return None
+    return found
+
+
+def write_continuation(path: Path, owner: int, run: ClientRun) -> None:
+    """Leave the findings of a run, and the scenarios that it did not get to."""
+    rest = Continuation(owner=owner, result=run.result(), remaining=run.remaining())
+    write_atomically(path, msgpack.encode(rest), private=True)
+
+
+def restart_client(command: str, path: Path, run: ClientRun) -> RunResult:
+    """Start the client again until no scenario remains; return the findings of all processes.
+
+    A client that dies in each scenario is started as often as there are scenarios. It is not
+    started again if the last start did not get to any.
+    """
+    result = run.result()
+    remaining = run.remaining()
+    try:
+        while remaining:
+            _explain(result, f"The client was started again for the other scenarios: {command}")
+            rest = Continuation(owner=os.getpid(), result=result, remaining=remaining)
+            write_atomically(path, msgpack.encode(rest), private=True)
+            problem = _start(command)
+            after = read_continuation(path)
+            if after is None or len(after.remaining) >= len(remaining):
+                _explain(result, f"Started again, it ran no scenario{problem}")
+                break
+            result, remaining = after.result, after.remaining
+    finally:
+        with suppress(OSError):
+            path.unlink()
+    return result
+
+
+def _start(command: str) -> str:
+    """Run the client until it ends; describe how, if that was not a success."""
+    try:
+        ended = subprocess.run(
+            shlex.split(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=_WAIT_S,
+            check=False,
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        return f": {error}"
+    return f": exit status {ended.returncode}" if ended.returncode else ""
+
+
+def _explain(result: RunResult, words: str) -> None:
+    """Add a sentence to the last scenario in which the client died."""
+    if result.disconnects:
+        last = result.disconnects[-1]
+        last.advice = f"{last.advice} {words}.".strip()
+
+
+# The command.
 
 _KINDS = ("ws", "http")  # of URLs
 _NOT_WRITTEN = 2
@@ -96,7 +180,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @token_file_option
 @click.option("--insecure", is_flag=True, help="Serve a client without a token, with --serve.")
-def command(
+def check_client(
     report: Path,
     spoken: str,
     answer: int | None,

@@ -1,17 +1,20 @@
-"""`accord check trace`: checks a recorded conversation."""
+"""Commands without a run: `check trace` judges a recording, and `check rules` lists the rules."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import IO, Literal
 
 import click
+from msgspec import to_builtins
 
 from accord.text.excerpt import visible
-from accord_conformance.cli.show_report import show_report, show_verdict
+from accord_conformance.cli.show_report import show_report, show_rules, show_verdict
 from accord_conformance.judges.observer import judge_recording
-from accord_conformance.reports.json_text import json_text
-from accord_conformance.reports.run_result import RunResult, verdict
+from accord_conformance.reports.formats import json_text
+from accord_conformance.reports.report import RunResult, verdict
+from accord_conformance.rules.manifest import UnknownName, select_rules
 from accord_trace.reading import TraceError, lines_in, lines_of, trace_files
 from accord_trace.records import decode_header
 
@@ -28,7 +31,7 @@ _MAX_UNREAD = 10
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("--strict", is_flag=True, help="Fail on SHOULD rules too.")
-def command(
+def check_trace(
     file: IO[bytes],
     side: Literal["agent", "client", "both"] | None,
     as_json: bool,
@@ -82,3 +85,37 @@ def _lines(file: IO[bytes], unread: list[str]) -> Iterator[bytes]:
     if first is not None and decode_header(first) is not None:
         for part in trace_files(file.name)[1:]:
             yield from lines_of(part, unread)
+
+
+@click.command("rules")
+@click.option(
+    "--only",
+    "--area",
+    "only",
+    metavar="NAME",
+    multiple=True,
+    help="Only the rules of this area, scenario or id. Repeatable.",
+)
+@click.option("--version", type=click.Choice(["1", "2"]), help="Only the rules of one version.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
+def list_rules(only: tuple[str, ...], version: str | None, as_json: bool) -> int:
+    """List the rules, and how each is judged."""
+    # The scenarios are slow to import, and `accord check trace` has no use for them.
+    from accord_conformance.agent.scenarios import agent_scenarios
+    from accord_conformance.chain.conductor_scenarios import conductor_scenarios
+    from accord_conformance.chain.proxy_scenarios import proxy_scenarios
+    from accord_conformance.client.scenarios import client_scenarios
+
+    try:
+        chosen = select_rules(
+            only,
+            [*agent_scenarios(), *client_scenarios(), *proxy_scenarios(), *conductor_scenarios()],
+        )
+    except UnknownName as unknown:
+        raise click.UsageError(str(unknown)) from None
+    found = [rule for rule in chosen if version is None or int(version) in rule.versions]
+    if as_json:
+        click.echo(json.dumps([to_builtins(rule) for rule in found], ensure_ascii=False, indent=2))
+        return 0
+    show_rules(found)
+    return 0

@@ -11,7 +11,7 @@ from accord_conformance.agent.settings import SETTINGS_FILE, template
 
 @click.command("init")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path), default=str(SETTINGS_FILE))
-def command(file: Path) -> int:
+def create_settings(file: Path) -> int:
     """Create a settings file for `accord check agent`.
 
     FILE is accord-check.toml by default. Change it for your agent.

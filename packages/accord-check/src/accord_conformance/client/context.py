@@ -11,17 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from accord.text.lenient_json import is_object
-from accord_conformance.client.opened_session import ActivePrompt, ClientOpenedSession
+from accord_conformance.client.fixtures import ActivePrompt, ClientOpenedSession
 from accord_conformance.client.scenario_agent import ScenarioAgent
-from accord_conformance.harness.raw_connection import NoResponse, RawConnection
-from accord_conformance.harness.scenario import NotExercised, Scenario
+from accord_conformance.harness import NoResponse, NotExercised, RawConnection, Scenario
 from accord_conformance.judges.base import Evidence
-from accord_conformance.rules.authority import Authority
-from accord_conformance.traffic.frame import Frame
-from accord_conformance.traffic.message import Request
+from accord_conformance.rules.manifest import Authority
+from accord_conformance.traffic.message import Frame, Request
 
 if TYPE_CHECKING:
-    from accord_conformance.client.network_end import NetworkEnd  # needs the extra `remote`
+    from accord_conformance.client.network import NetworkEnd  # needs the extra `remote`
 
 
 Json: TypeAlias = dict[str, Any]
@@ -181,14 +179,14 @@ class ClientContext:
             got = str(silence)
             self.judge(rule, False, call, expected=expected, got=got, authority=authority)
             return
-        passed, got = call.code == code, describe_outcome(call)
+        passed, got = call.code == code, call.outcome
         authority = authority if call.ok else authority or code_authority
         self.judge(rule, passed, call, expected=expected, got=got, authority=authority)
 
     async def expect_success(self, rule: str, call: Request, why: str) -> bool:
         """Judge that a request gets a result, for which the user may be needed."""
         await self.wait_for_person(call)
-        self.judge(rule, call.ok, call, expected=f"a result for {why}", got=describe_outcome(call))
+        self.judge(rule, call.ok, call, expected=f"a result for {why}", got=call.outcome)
         return call.ok
 
     async def wait_for_person(self, call: Request) -> None:
@@ -269,10 +267,3 @@ OPTIONS = (
     {"optionId": "yes", "name": "Allow", "kind": "allow_once"},
     {"optionId": "no", "name": "Reject", "kind": "reject_once"},
 )
-
-
-def describe_outcome(call: Request) -> str:
-    """Describe how a request was answered."""
-    if call.response is None:
-        return "no response"
-    return "a result" if call.ok else f"error {call.code}"

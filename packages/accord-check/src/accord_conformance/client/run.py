@@ -3,38 +3,69 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 import traceback
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from accord.connection.tasks import discard_with
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_object
 from accord.transports.base import Transport
-from accord_conformance.client.client_rules import ClientRules
 from accord_conformance.client.context import ClientContext, ClientGone
-from accord_conformance.client.fixtures import ABSENT_METHOD, COMMAND
-from accord_conformance.client.opened_session import ActivePrompt
-from accord_conformance.client.prompt_command import PromptCommand, parse_prompt_command
-from accord_conformance.client.scenario_agent import PAUSE_S, ScenarioAgent
-from accord_conformance.harness.raw_connection import NoResponse, RawConnection
-from accord_conformance.harness.scenario import NotExercised, Scenario
-from accord_conformance.reports.report import Report, applies_to
-from accord_conformance.reports.run_result import (
+from accord_conformance.client.fixtures import ABSENT_METHOD, COMMAND, ActivePrompt
+from accord_conformance.client.scenario_agent import PAUSE_S, ClientRules, ScenarioAgent
+from accord_conformance.harness import NoResponse, NotExercised, RawConnection, Scenario
+from accord_conformance.reports.report import (
+    Report,
     RunResult,
     ScenarioOutcome,
     ScenarioResult,
+    applies_to,
     verdict,
 )
 from accord_conformance.rules.manifest import requirements
-from accord_conformance.traffic.frame import Frame, Medium
-from accord_conformance.traffic.message import Request
+from accord_conformance.traffic.message import Frame, Medium, Request
 
 if TYPE_CHECKING:
-    from accord_conformance.client.network_end import NetworkEnd  # needs the extra `remote`
+    from accord_conformance.client.network import NetworkEnd
 
+# Parses a prompt: scenarios to run, a list of them, or help.
+
+_COMMAND = re.compile(rf"(?:\bcheck:|/{COMMAND}\b)[ \t]*([\w./-]*)")
+
+
+class PromptCommand(Struct, frozen=True):
+    """Scenarios to run, or a message."""
+
+    scenarios: tuple[Scenario[Any], ...] = ()
+    message: str = ""
+
+
+def parse_prompt_command(text: str, scenarios: Sequence[Scenario[Any]]) -> PromptCommand:
+    """Return the command in a prompt; a name may be that of a scenario or of an area."""
+    found = _COMMAND.search(text)
+    name = found[1] if found else ""
+    if name == "all":
+        return PromptCommand(tuple(scenarios))
+    if name == "list":
+        return PromptCommand(message="\n".join(f"- `{one.name}`: {one.about}" for one in scenarios))
+    chosen = tuple(one for one in scenarios if name in (one.name, one.area))
+    if chosen:
+        return PromptCommand(chosen)
+    unknown = f"Unknown scenario {name!r}. " if name else ""
+    areas = ", ".join(dict.fromkeys(f"`{one.area}`" for one in scenarios))
+    return PromptCommand(
+        message=f"{unknown}This agent tests the client. Send `check: all`, `check: list`, or "
+        f"`check:` and a scenario or one of {areas}."
+    )
+
+
+# The run.
 
 USER_TIMEOUT_S = 30.0  # for the user to answer or to act
 _GRACE_S = 0.3

@@ -12,13 +12,11 @@ from contextlib import suppress
 from typing import TypeAlias
 
 from accord.text.lenient_json import is_object
-from accord_conformance.client.network_end import HttpEnd, NetworkEnd, SocketEnd
-from accord_conformance.client.network_rules import NetworkRules
+from accord_conformance.client.network import HttpEnd, NetworkEnd, NetworkRules, SocketEnd
 from accord_conformance.client.run import ClientRun
-from accord_conformance.network.http_server import Exchange, RawServer
-from accord_conformance.reports.report import Report
-from accord_conformance.reports.run_result import RunResult
-from accord_conformance.traffic.frame import Frame
+from accord_conformance.network import Exchange, RawServer
+from accord_conformance.reports.report import Report, RunResult
+from accord_conformance.traffic.message import Frame
 
 # Makes the run for a connection.
 MakeRun: TypeAlias = Callable[[NetworkEnd], ClientRun]

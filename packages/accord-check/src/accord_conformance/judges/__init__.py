@@ -1,34 +1,28 @@
-"""The judges, one file per area."""
+"""The judges: each sees every message of a connection and judges the rules of its area.
+
+`base` has what all of them do. Then in the order of a connection: `messages`, `handshake`,
+`sessions`, `turns`, `tools`, `client_services`; `fields` has the rules about single fields as a
+table. An `Observer` (`observer`) calls all judges, in the order below.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from accord_conformance.judges.auth import Auth
-from accord_conformance.judges.base import Judge
-from accord_conformance.judges.compaction import Compaction
-from accord_conformance.judges.content import Content
-from accord_conformance.judges.directories import Directories
-from accord_conformance.judges.elicitation import Elicitation
-from accord_conformance.judges.files_and_terminals import FilesAndTerminals
-from accord_conformance.judges.framing import Framing
-from accord_conformance.judges.gates import Gates
-from accord_conformance.judges.handshake import Handshake
-from accord_conformance.judges.late_updates import LateUpdates
-from accord_conformance.judges.mcp_over_acp import McpOverAcp
-from accord_conformance.judges.options import Options
-from accord_conformance.judges.paths import Paths
-from accord_conformance.judges.permissions import Permissions
-from accord_conformance.judges.providers import Providers
-from accord_conformance.judges.request_cancellation import RequestCancellation
-from accord_conformance.judges.session_list import SessionList
-from accord_conformance.judges.sessions import Sessions
-from accord_conformance.judges.state_updates import SessionStates
-from accord_conformance.judges.system_prompt import SystemPrompt
-from accord_conformance.judges.tools import Tools
-from accord_conformance.judges.turns import Turns
-from accord_conformance.judges.wire_types import WireTypes
-from accord_conformance.rules.extensions import load_extensions
+from accord_conformance.judges.base import Judge, Paths
+from accord_conformance.judges.client_services import Elicitation, FilesAndTerminals, McpOverAcp
+from accord_conformance.judges.handshake import Auth, Gates, Handshake, Providers
+from accord_conformance.judges.messages import Framing, RequestCancellation, WireTypes
+from accord_conformance.judges.sessions import (
+    Directories,
+    Options,
+    SessionList,
+    Sessions,
+    SystemPrompt,
+)
+from accord_conformance.judges.tools import Permissions, Tools
+from accord_conformance.judges.turns import Compaction, Content, LateUpdates, SessionStates, Turns
+from accord_conformance.rules.manifest import load_extensions
 
 __all__ = ("add_judges", "all_judges")
 

@@ -11,17 +11,18 @@ from msgspec.structs import replace
 
 from accord_conformance.judges import all_judges
 from accord_conformance.judges.base import Judge
-from accord_conformance.reports.finding import Finding
-from accord_conformance.reports.report import Report
+from accord_conformance.reports.report import Finding, Report
 from accord_conformance.traffic import recording
 from accord_conformance.traffic.connection_state import ConnectionState
-from accord_conformance.traffic.frame import Frame, Side, other
 from accord_conformance.traffic.message import (
+    Frame,
     InvalidFrame,
     Notification,
     RawMessage,
     Request,
     Response,
+    Side,
+    other,
     parse_frame,
 )
 

@@ -6,7 +6,9 @@ from typing import ClassVar, Literal, TypeAlias
 
 from accord import v1
 from accord.v1.ids import SessionId
+from accord.v1.spec import SPEC as V1
 from accord.wire.base import Int64, Lenient, LenientList, UInt32, UInt64, Wire
+from accord.wire.method import Method
 
 __all__ = (
     "AcceptNesNotification",
@@ -491,3 +493,106 @@ class RejectNesNotification(Wire):
     session_id: SessionId
     id: NesSuggestionId
     reason: Lenient[NesRejectReason | None] = None
+
+
+# The methods of next edit suggestions, and version 1 extended by them.
+
+METHODS: tuple[Method, ...] = (
+    Method(
+        name="initialize",
+        call="initialize",
+        params=InitializeRequest,
+        result=InitializeResponse,
+        to="agent",
+    ),
+    Method(
+        name="nes/start",
+        call="start_nes",
+        params=StartNesRequest,
+        result=StartNesResponse,
+        to="agent",
+        unstable=True,
+        gate="agent.nes",
+    ),
+    Method(
+        name="nes/suggest",
+        call="suggest_nes",
+        params=SuggestNesRequest,
+        result=SuggestNesResponse,
+        to="agent",
+        unstable=True,
+        gate="agent.nes",
+    ),
+    Method(
+        name="nes/accept",
+        call="accept_nes",
+        params=AcceptNesNotification,
+        to="agent",
+        unstable=True,
+        gate="agent.nes",
+    ),
+    Method(
+        name="nes/reject",
+        call="reject_nes",
+        params=RejectNesNotification,
+        to="agent",
+        unstable=True,
+        gate="agent.nes",
+    ),
+    Method(
+        name="nes/close",
+        call="close_nes",
+        params=CloseNesRequest,
+        result=CloseNesResponse,
+        to="agent",
+        unstable=True,
+        gate="agent.nes",
+    ),
+    Method(
+        name="document/didOpen",
+        call="did_open_document",
+        params=DidOpenDocumentNotification,
+        to="agent",
+        unstable=True,
+        gate="agent.nes.events.document.did_open",
+    ),
+    Method(
+        name="document/didChange",
+        call="did_change_document",
+        params=DidChangeDocumentNotification,
+        to="agent",
+        unstable=True,
+        gate="agent.nes.events.document.did_change",
+    ),
+    Method(
+        name="document/didClose",
+        call="did_close_document",
+        params=DidCloseDocumentNotification,
+        to="agent",
+        unstable=True,
+        gate="agent.nes.events.document.did_close",
+    ),
+    Method(
+        name="document/didSave",
+        call="did_save_document",
+        params=DidSaveDocumentNotification,
+        to="agent",
+        unstable=True,
+        gate="agent.nes.events.document.did_save",
+    ),
+    Method(
+        name="document/didFocus",
+        call="did_focus_document",
+        params=DidFocusDocumentNotification,
+        to="agent",
+        unstable=True,
+        gate="agent.nes.events.document.did_focus",
+    ),
+)
+
+SPEC = V1.extended(
+    METHODS,
+    initialize_request=InitializeRequest,
+    initialize_response=InitializeResponse,
+    capability_types={"agent": AgentCapabilities, "client": ClientCapabilities},
+)

@@ -1,4 +1,4 @@
-"""Reports of a run as files, one format per file."""
+"""What a run found (`report`), and the files that say so (`formats`)."""
 
 from __future__ import annotations
 

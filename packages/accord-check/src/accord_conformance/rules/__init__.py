@@ -1,3 +1,3 @@
-"""The rules of the protocol as data, and how to select them."""
+"""The rules of the protocol as data (`data/`), and how to select them (`manifest`)."""
 
 __all__ = ()

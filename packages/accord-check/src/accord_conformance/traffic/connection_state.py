@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, Literal
 
+from msgspec import Struct, field
+
 from accord.errors import DecodeError
 from accord.rules.negotiation import is_false_v2
 from accord.text.lenient_json import is_array, is_object
@@ -18,10 +20,75 @@ from accord.v2.methods import METHODS as V2
 from accord.v2.spec import SPEC as SPEC_V2
 from accord.wire.codec import convert
 from accord.wire.method import Method
-from accord_conformance.rules.extensions import load_extensions
-from accord_conformance.traffic.frame import Frame, Side
-from accord_conformance.traffic.message import Notification, Request
-from accord_conformance.traffic.observed_session import ObservedEntity, Session, Turn
+from accord_conformance.rules.manifest import load_extensions
+from accord_conformance.traffic.message import Frame, Notification, Request, Side
+
+# The state of a session, as messages show it.
+
+
+class Turn(Struct, eq=False):
+    """A turn of version 1, until the response to its prompt."""
+
+    request: Request
+    cancelled: Frame | None = None  # the first session/cancel
+    closed: Frame | None = None  # the session/close during the turn
+    permission_pending_at_cancel: bool = False  # a permission request was pending
+    tools: set[str] = field(default_factory=set[str])  # that were first reported in this turn
+
+
+class ObservedEntity(Struct, eq=False):
+    """A tool call or a terminal, as it was last reported."""
+
+    first: Frame
+    last: Frame
+    fields: dict[str, Any] = field(default_factory=dict[str, Any])
+    turn: Turn | None = None
+
+    @property
+    def cancellable(self) -> bool:
+        """Whether it can be cancelled individually."""
+        capabilities = self.fields.get("capabilities")
+        return is_object(capabilities) and is_object(capabilities.get("cancel"))
+
+
+class Session(Struct, eq=False):
+    """One session; `setup` is the request that opened it, None before its response."""
+
+    id: str
+    setup: Request | None = None
+    is_open: bool = False  # created, loaded or resumed on this connection, and not closed
+    parent_id: str | None = None
+    is_cancellable: bool = False
+    closed: Frame | None = None  # the response to session/close
+    turn: Turn | None = None
+    last_turn: Turn | None = None
+    tools: dict[str, ObservedEntity] = field(default_factory=dict[str, ObservedEntity])
+    terminals: dict[str, ObservedEntity] = field(
+        default_factory=dict[str, ObservedEntity]
+    )  # terminals of v2
+    state: str | None = None  # of v2, as last reported
+    has_been_running: bool = False
+    modes: frozenset[str] | None = None
+    options: list[Any] | None = None
+    reports_background: bool = False
+    background: list[Any] = field(default_factory=list[Any])
+
+    def apply_setup(self, result: dict[str, Any]) -> None:
+        """Apply the result of a setup request."""
+        modes = result.get("modes")
+        if is_object(modes) and is_array(modes.get("availableModes")):
+            ids = (mode.get("id") for mode in modes["availableModes"] if is_object(mode))
+            self.modes = frozenset(ident for ident in ids if isinstance(ident, str))
+        if is_array(result.get("configOptions")):
+            self.options = result["configOptions"]
+
+    def option(self, ident: Any) -> dict[str, Any] | None:
+        """Return a config option by its id."""
+        for option in self.options or ():
+            if is_object(option) and ident in (option.get("id"), option.get("configId")):
+                return option
+        return None
+
 
 SETUP_METHODS = ("session/new", "session/load", "session/resume", "session/fork")
 _REPEATABLE = ("session/load", "session/resume")

@@ -16,8 +16,8 @@ from accord.transports.memory import pair
 from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.agent.settings import Settings, read_settings
-from accord_conformance.nes.script_agent import NextEditsScriptAgent
-from accord_conformance.reports.run_result import RunResult
+from accord_conformance.nes.__main__ import NextEditsScriptAgent
+from accord_conformance.reports.report import RunResult
 from project import ROOT
 
 Json: TypeAlias = dict[str, Any]

@@ -11,8 +11,8 @@ from accord.transports.memory import ServedTransport
 from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.agent.settings import read_settings
-from accord_conformance.reports.run_result import RunResult
-from accord_conformance.rules.selection import select_scenarios
+from accord_conformance.reports.report import RunResult
+from accord_conformance.rules.manifest import select_scenarios
 from project import ROOT
 
 __all__ = ("SETTINGS", "check_in_memory", "odd_outcomes", "serving")

@@ -11,7 +11,7 @@ import pytest
 from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.agent.settings import Settings
-from accord_conformance.reports.run_result import RunResult, ScenarioResult, verdict
+from accord_conformance.reports.report import RunResult, ScenarioResult, verdict
 from conformance.agent.filtered_agent import (
     PROMPTS,
     FilteredTransport,

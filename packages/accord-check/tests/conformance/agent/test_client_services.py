@@ -11,7 +11,7 @@ from accord.script_agent.agent import ScriptAgent
 from accord_conformance.agent.context import AgentContext
 from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.settings import Settings
-from accord_conformance.harness.scenario import scenario
+from accord_conformance.harness import scenario
 from conformance.agent.filtered_agent import FilteredTransport, Json, MessageFilter
 
 ODD: tuple[Any, ...] = (None, [], 5, -1, 1.5, True, "x", "\0", {}, [[]], [5], {"a": []})

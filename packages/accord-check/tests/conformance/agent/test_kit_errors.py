@@ -11,13 +11,11 @@ from accord_conformance.agent.context import AgentContext
 from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.scenario_client import ScenarioClient
 from accord_conformance.agent.settings import Settings
-from accord_conformance.harness.scenario import Scenario, scenario
+from accord_conformance.harness import Scenario, scenario
 from accord_conformance.judges.base import Judge
 from accord_conformance.judges.observer import Observer
-from accord_conformance.reports.html import html
-from accord_conformance.reports.junit import junit
-from accord_conformance.reports.markdown import markdown
-from accord_conformance.reports.run_result import EXIT_KIT_ERROR, RunResult, verdict
+from accord_conformance.reports.formats import html, junit, markdown
+from accord_conformance.reports.report import EXIT_KIT_ERROR, RunResult, verdict
 from accord_conformance.traffic.message import Request
 from conformance.agent.filtered_agent import FilteredTransport, MessageFilter
 

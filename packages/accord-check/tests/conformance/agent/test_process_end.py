@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from accord.errors import ConnectionLost
-from accord_conformance.harness.process_end import SecretMask, describe_exit, last_stderr_lines
+from accord_conformance.harness import SecretMask, describe_exit, last_stderr_lines
 
 
 def lost(status: int | None = None, stderr: str = "") -> ConnectionLost:

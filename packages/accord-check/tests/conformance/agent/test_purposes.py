@@ -14,9 +14,8 @@ from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.agent.settings import PROMPTS as DEFAULTS
 from accord_conformance.agent.settings import Settings
 from accord_conformance.reports.formats import FORMATS, report_bytes
-from accord_conformance.reports.run_result import RunResult, ScenarioResult, verdict
-from accord_conformance.rules.manifest import requirements
-from accord_conformance.rules.selection import select_scenarios
+from accord_conformance.reports.report import RunResult, ScenarioResult, verdict
+from accord_conformance.rules.manifest import requirements, select_scenarios
 from conformance.agent.filtered_agent import (
     PROMPTS,
     FilteredTransport,

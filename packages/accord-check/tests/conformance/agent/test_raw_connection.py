@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from accord.transports.memory import pair
-from accord_conformance.harness.raw_connection import NoResponse, RawConnection
+from accord_conformance.harness import NoResponse, RawConnection
 
 
 class Echo:

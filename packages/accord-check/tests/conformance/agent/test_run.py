@@ -15,7 +15,7 @@ from accord.transports.process import process
 from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.agent.settings import Settings
-from accord_conformance.reports.run_result import RunResult
+from accord_conformance.reports.report import RunResult
 from conformance.agent.filtered_agent import PROMPTS, FilteredTransport, Json, MessageFilter
 from conformance.agent.session_doubles import AnswersAnswers
 from quirk import quirk

@@ -12,8 +12,8 @@ from accord.script_agent.agent import ScriptAgent
 from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.agent.settings import Settings
-from accord_conformance.cli.progress import Progress
-from accord_conformance.reports.run_result import EXIT_FAILED, RunResult, ScenarioResult, verdict
+from accord_conformance.cli.run_options import Progress
+from accord_conformance.reports.report import EXIT_FAILED, RunResult, ScenarioResult, verdict
 from conformance.agent.filtered_agent import PROMPTS, FilteredTransport, Json, MessageFilter
 from quirk import quirk
 from requirement import requirement

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from accord_conformance.agent.settings import Settings
-from accord_conformance.agent.turn_timeout import TurnTimeout
+from accord_conformance.agent.settings import Settings, TurnTimeout
 
 
 def test_agent_whose_turns_never_end_has_the_timeout_of_a_response() -> None:

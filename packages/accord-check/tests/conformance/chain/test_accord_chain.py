@@ -6,10 +6,13 @@ import sys
 
 import pytest
 
-from accord_conformance.chain.conductor_probe import ConductorProbe
+from accord_conformance.chain.conductor_context import (
+    ConductorProbe,
+    ConductorProcess,
+    component_names,
+)
 from accord_conformance.chain.conductor_scenarios import conductor_scenarios
-from accord_conformance.chain.dialect import DIALECTS
-from accord_conformance.chain.launch import ConductorProcess, component_names
+from accord_conformance.chain.line import DIALECTS
 from accord_conformance.chain.run import ChainRun
 from requirement import requirement
 

@@ -14,9 +14,8 @@ from accord.proxy.conductor import serve_stages
 from accord.transports.base import Transport
 from accord.transports.memory import ServedTransport
 from accord.transports.process import process
-from accord_conformance.chain.detect import ProxyProbe
-from accord_conformance.chain.dialect import DIALECTS
-from accord_conformance.chain.proxy_context import ProxySettings
+from accord_conformance.chain.line import DIALECTS
+from accord_conformance.chain.proxy_context import ProxyProbe, ProxySettings
 from accord_conformance.chain.proxy_scenarios import proxy_scenarios
 from accord_conformance.chain.run import ChainRun
 from project import ROOT

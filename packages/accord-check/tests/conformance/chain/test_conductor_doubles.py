@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from accord_conformance.chain.conductor_context import CONDUCTOR_LINE_RULES
-from accord_conformance.chain.conductor_probe import ConductorProbe
-from accord_conformance.chain.conductor_scenarios import conductor_scenarios, handshake, order
-from accord_conformance.chain.dialect import DIALECTS
+from accord_conformance.chain import conductor_scenarios as module
+from accord_conformance.chain.conductor_context import CONDUCTOR_LINE_RULES, ConductorProbe
+from accord_conformance.chain.conductor_scenarios import conductor_scenarios
+from accord_conformance.chain.line import DIALECTS
 from accord_conformance.chain.run import ChainRun
-from accord_conformance.reports.run_result import RunResult
+from accord_conformance.reports.report import RunResult
 from accord_conformance.rules.manifest import requirements
 from conformance.chain.base_conductor import BaseConductor
 from conformance.chain.conductor_doubles import DOUBLES, NAMES, ConductorDouble, DoubleLaunch
@@ -22,9 +22,9 @@ SCENARIOS = conductor_scenarios()
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the waits of the kit short, and the queues small."""
-    monkeypatch.setattr(handshake, "_LAZY_S", 0.05)
-    monkeypatch.setattr(order, "_STALLED_S", 0.1)
-    monkeypatch.setattr(order, "_LIMIT_BYTES", 4 * 1024 * 1024)
+    monkeypatch.setattr(module, "_LAZY_S", 0.05)
+    monkeypatch.setattr(module, "_STALLED_S", 0.1)
+    monkeypatch.setattr(module, "_LIMIT_BYTES", 4 * 1024 * 1024)
 
 
 async def check(

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from accord_conformance.chain.detect import ProxyProbe
-from accord_conformance.chain.dialect import DIALECTS
-from accord_conformance.chain.proxy_context import LINE_RULES, ProxySettings
+from accord_conformance.chain.line import DIALECTS
+from accord_conformance.chain.proxy_context import LINE_RULES, ProxyProbe, ProxySettings
 from accord_conformance.chain.proxy_scenarios import proxy_scenarios
 from accord_conformance.chain.run import ChainRun
-from accord_conformance.reports.run_result import RunResult
+from accord_conformance.reports.report import RunResult
 from accord_conformance.rules.manifest import requirements
 from conformance.chain.base_proxy import AddingProxy, BaseProxy
 from conformance.chain.proxy_doubles import DOUBLES, ConnectTo, Double, Write

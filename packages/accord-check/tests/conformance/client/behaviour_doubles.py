@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accord_conformance.client.scenarios.user_cancel import CANCEL
+from accord_conformance.client.scenarios.messages import CANCEL
 from conformance.client.double_factories import (
     add,
     breaks,

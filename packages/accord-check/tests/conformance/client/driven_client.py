@@ -22,9 +22,9 @@ from accord.types.auth import AuthStatus
 from accord_conformance.client.probe_reply import session_state
 from accord_conformance.client.run import ClientRun
 from accord_conformance.client.scenarios import client_scenarios
-from accord_conformance.client.scenarios.user_cancel import CANCEL
+from accord_conformance.client.scenarios.messages import CANCEL
 from accord_conformance.client.state_probe import PROBE_METHOD
-from accord_conformance.reports.run_result import RunResult
+from accord_conformance.reports.report import RunResult
 from versions import only
 
 __all__ = ("PROMPTS", "Between", "Json", "check", "converse", "echo", "log_in", "look_around")

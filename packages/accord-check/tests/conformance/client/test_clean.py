@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from accord_conformance.client.client_rules import CLIENT_RULES
+from accord_conformance.client.scenario_agent import CLIENT_RULES
 from accord_conformance.client.scenarios import client_scenarios
 from accord_conformance.client.state_probe import NO_PROBE, PROBE_METHOD
-from accord_conformance.reports.run_result import RunResult, verdict
+from accord_conformance.reports.report import RunResult, verdict
 from accord_conformance.rules.manifest import requirements
 from conformance.client.double_factories import asks, changes
 from conformance.client.double_factories import result as result_of

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from accord_conformance.reports.run_result import EXIT_FAILED, RunResult, verdict
-from accord_conformance.traffic.frame import Frame
+from accord_conformance.reports.report import EXIT_FAILED, RunResult, verdict
+from accord_conformance.traffic.message import Frame
 from conformance.client.double_factories import noted
 from conformance.client.driven_client import Between, Json, check
 

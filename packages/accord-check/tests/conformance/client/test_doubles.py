@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from accord_conformance.client.client_rules import CLIENT_RULES
+from accord_conformance.client.scenario_agent import CLIENT_RULES
 from accord_conformance.client.scenarios import client_scenarios
 from accord_conformance.rules.manifest import requirements
 from conformance.client.double_factories import DOUBLES, Double

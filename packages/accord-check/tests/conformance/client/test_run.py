@@ -16,8 +16,8 @@ from accord.transports.memory import pair
 from accord_conformance.client import run as run_module
 from accord_conformance.client.context import ClientContext
 from accord_conformance.client.run import ClientRun
-from accord_conformance.harness.scenario import Scenario, scenario
-from accord_conformance.reports.run_result import RunResult
+from accord_conformance.harness import Scenario, scenario
+from accord_conformance.reports.report import RunResult
 from conformance.client.driven_client import converse
 
 Json = dict[str, Any]

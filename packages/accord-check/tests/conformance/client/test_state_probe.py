@@ -7,24 +7,21 @@ from typing import Any
 import pytest
 
 from accord.transports.memory import pair
-from accord_conformance.client.matchers import (
+from accord_conformance.client.state_probe import (
     IS_PRESENT,
+    PROBE_METHOD,
     ContainsInOrder,
     EqualsOrEmpty,
+    ExpectedState,
     HasExactly,
     HasItem,
     HasLength,
     IsNot,
-)
-from accord_conformance.client.state_probe import (
-    PROBE_METHOD,
-    ExpectedState,
     StateProbe,
     expect,
     expect_or_absent,
 )
-from accord_conformance.harness.raw_connection import RawConnection
-from accord_conformance.harness.scenario import NotExercised
+from accord_conformance.harness import NotExercised, RawConnection
 from conformance.client.driven_client import Json
 
 RULE = "R-TOOL-08"

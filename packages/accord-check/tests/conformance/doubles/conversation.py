@@ -8,7 +8,7 @@ from typing import Any
 
 from accord_conformance.judges.observer import Observer
 from accord_conformance.reports.report import Report
-from accord_conformance.traffic.frame import Side, other
+from accord_conformance.traffic.message import Side, other
 
 __all__ = ("DOUBLES", "Double", "Talker", "breaks")
 

@@ -19,7 +19,7 @@ from accord.transports.process import process
 from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.agent.settings import read_settings
-from accord_conformance.reports.run_result import RunResult
+from accord_conformance.reports.report import RunResult
 from conformance.live import _form
 from versions import only
 

@@ -10,12 +10,11 @@ from typing import Literal
 import pytest
 
 from accord.text.excerpt import one_line
-from accord_conformance.client.network_end import NetworkEnd
-from accord_conformance.client.network_rules import NETWORK_RULES
+from accord_conformance.client.network import NETWORK_RULES, NetworkEnd
 from accord_conformance.client.run import ClientRun
 from accord_conformance.client.scenarios import client_scenarios, remote_client_scenarios
 from accord_conformance.client.served_run import ServedRun
-from accord_conformance.reports.run_result import RunResult
+from accord_conformance.reports.report import RunResult
 from accord_conformance.rules.manifest import requirements
 from conformance.network.client_doubles import CONFORMING, DOUBLES, Double
 from remote.quirk_client import ClientQuirks, QuirkClient, Refused
@@ -35,7 +34,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{scenarios}.SETTLE_S", 1.0)
     monkeypatch.setattr(f"{scenarios}.MOMENT_S", 0.3)
     monkeypatch.setattr("accord_conformance.client.served_run.LINGER_S", 0.3)
-    monkeypatch.setattr("accord_conformance.client.network_rules.PING_S", 0.05)
+    monkeypatch.setattr("accord_conformance.client.network.PING_S", 0.05)
 
 
 async def check(

@@ -9,11 +9,11 @@ from typing import Literal
 import pytest
 
 from accord.transports.registry import RemoteOptions
-from accord_conformance.agent.remote_agent import RemoteAgent
+from accord_conformance.agent.context import RemoteAgent
 from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.scenarios import agent_scenarios, remote_scenarios
 from accord_conformance.agent.settings import Settings
-from accord_conformance.reports.run_result import RunResult
+from accord_conformance.reports.report import RunResult
 from accord_conformance.rules.manifest import requirements
 from conformance.agent.filtered_agent import PROMPTS, broken
 from conformance.network.server_doubles import CONFORMING, DOUBLES, TOKEN, Double
@@ -30,12 +30,12 @@ SCENARIOS = {
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the long waits of the kit short, and the large messages small."""
     scenarios = "accord_conformance.agent.scenarios"
-    monkeypatch.setattr(f"{scenarios}.http_streams.KEEPALIVE_S", 1.0)
-    monkeypatch.setattr(f"{scenarios}.websocket.PING_S", 1.0)
-    monkeypatch.setattr(f"{scenarios}.websocket.FIRST_MESSAGE_S", 1.5)
-    monkeypatch.setattr(f"{scenarios}.websocket.ACCEPTED_BYTES", 31 * 1024)
-    monkeypatch.setattr(f"{scenarios}.websocket.REFUSED_BYTES", 33 * 1024)
-    monkeypatch.setattr(f"{scenarios}.websocket.LARGE_S", 1.0)
+    monkeypatch.setattr(f"{scenarios}.network.KEEPALIVE_S", 1.0)
+    monkeypatch.setattr(f"{scenarios}.network.PING_S", 1.0)
+    monkeypatch.setattr(f"{scenarios}.network.FIRST_MESSAGE_S", 1.5)
+    monkeypatch.setattr(f"{scenarios}.network.ACCEPTED_BYTES", 31 * 1024)
+    monkeypatch.setattr(f"{scenarios}.network.REFUSED_BYTES", 33 * 1024)
+    monkeypatch.setattr(f"{scenarios}.network.LARGE_S", 1.0)
 
 
 async def check(

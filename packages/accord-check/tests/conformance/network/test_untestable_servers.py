@@ -10,11 +10,11 @@ import pytest
 
 from accord.errors import TransportError
 from accord.transports.registry import RemoteOptions
-from accord_conformance.agent.remote_agent import RemoteAgent, is_refusal
+from accord_conformance.agent.context import RemoteAgent, is_refusal
 from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.settings import Settings
-from accord_conformance.network.http_server import Exchange
-from accord_conformance.reports.run_result import RunResult, verdict
+from accord_conformance.network import Exchange
+from accord_conformance.reports.report import RunResult, verdict
 from conformance.agent.filtered_agent import broken
 from remote.http_fake import INITIALIZE, Fake, fake, result, started
 from requirement import requirement

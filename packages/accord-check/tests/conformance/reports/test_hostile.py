@@ -13,16 +13,12 @@ import pytest
 from rich.console import Console
 
 from accord.v1.initialize import InitializeRequest
-from accord_conformance.cli import show_report, show_run
+from accord_conformance.cli import show_report
 from accord_conformance.judges.observer import Observer
-from accord_conformance.pytest_plugin.client import ClientUnderTest
-from accord_conformance.pytest_plugin.failures import describe_failures
-from accord_conformance.reports.finding import Finding
+from accord_conformance.pytest_plugin import ClientUnderTest, describe_failures
 from accord_conformance.reports.formats import report_bytes
-from accord_conformance.reports.report import Report
-from accord_conformance.reports.run_result import RunResult, ScenarioResult
-from accord_conformance.traffic.frame import Frame
-from accord_conformance.traffic.strict_types import find_problems
+from accord_conformance.reports.report import Finding, Report, RunResult, ScenarioResult
+from accord_conformance.traffic.message import Frame, find_problems
 
 NASTY = {
     "html": "</pre></p></title><script>alert(1)</script><img src=x onerror=alert(1)>",
@@ -206,6 +202,6 @@ def on_terminal(result: RunResult, monkeypatch: pytest.MonkeyPatch) -> list[str]
         return Console(file=out, width=100, force_terminal=False, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(show_report, "Console", console)
-    monkeypatch.setattr(show_run, "Console", console)
-    show_run.show_result(result, set(), set())
+    monkeypatch.setattr(show_report, "Console", console)
+    show_report.show_result(result, set(), set())
     return out.getvalue().split("\n")

@@ -9,14 +9,17 @@ from xml.etree import ElementTree
 
 import pytest
 
-from accord_conformance.reports.finding import Finding
-from accord_conformance.reports.html import html
-from accord_conformance.reports.junit import junit
-from accord_conformance.reports.markdown import markdown
-from accord_conformance.reports.report import Report
-from accord_conformance.reports.run_result import LoginProblem, RunResult, ScenarioResult, verdict
+from accord_conformance.reports.formats import html, junit, markdown
+from accord_conformance.reports.report import (
+    Finding,
+    LoginProblem,
+    Report,
+    RunResult,
+    ScenarioResult,
+    verdict,
+)
 from accord_conformance.rules.manifest import requirements
-from accord_conformance.traffic.frame import Frame
+from accord_conformance.traffic.message import Frame
 
 NASTY = '</pre><script>alert("1")</script> ``` | <b>& \x00\x1b[31m'
 

@@ -1,20 +1,27 @@
-"""Turns: the prompt, its effects, and its end."""
+"""Scenarios for turns: prompts, their cancellation, and work that goes on after a turn."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from accord.text.lenient_json import is_object
-from accord_conformance.agent.context import AgentContext, describe_outcome
-from accord_conformance.agent.scenario_client import Json, SentPrompt, text_block
-from accord_conformance.harness.raw_connection import NoResponse
-from accord_conformance.harness.scenario import (
+from accord.text.lenient_json import NotJson, is_array, is_object, loads
+from accord_conformance.agent.context import AgentContext
+from accord_conformance.agent.scenario_client import (
+    UNKNOWN_SESSION,
+    Json,
+    ScenarioClient,
+    SentPrompt,
+    text_block,
+)
+from accord_conformance.harness import (
     LoginRequired,
+    NoResponse,
     NotExercised,
     PromptFailed,
     scenario,
 )
-from accord_conformance.traffic.strict_types import format_value
+from accord_conformance.traffic.connection_state import update_of
+from accord_conformance.traffic.message import Frame, Notification, format_value
 
 _LATE_S = 1.0
 _WORK = ("agent_message_chunk", "agent_message", "agent_thought_chunk", "tool_call")
@@ -133,7 +140,7 @@ async def _link(context: AgentContext) -> None:
         sent.request.ok,
         sent.request,
         expected="a result for a prompt with a text and a link",
-        got=describe_outcome(sent.request),
+        got=sent.request.outcome,
     )
 
 
@@ -265,7 +272,7 @@ async def _fail(context: AgentContext) -> None:
         sent.request.ok and sent.stop_reason == "error" and is_object(error),
         *sent.evidence,
         expected="a result, then idle with the stop reason error and `error`",
-        got=f"{describe_outcome(sent.request)}, {sent.stop_reason}, {error}",
+        got=f"{sent.request.outcome}, {sent.stop_reason}, {error}",
     )
 
 
@@ -349,7 +356,7 @@ async def _wait_for_answer(context: AgentContext, long: SentPrompt, waiting: Sen
         raise NotExercised("the turn failed before the held prompt could be cancelled")
 
 
-SCENARIOS = (
+PROMPTS = (
     _words,
     _link,
     _media,
@@ -361,3 +368,398 @@ SCENARIOS = (
     _more,
     _held,
 )
+
+
+# Cancellation of turns and requests, also of those that have ended or never existed.
+
+# How long a turn works before it is cancelled, in each try.
+_WORKS_S = (0.0, 0.5, 1.0)
+_TOO_SHORT = "the turn ended before it could be cancelled"
+
+
+@scenario(
+    "cancellation/turn",
+    "R-CANCEL-04",
+    "R-CANCEL-05",
+    "R-CANCEL-06",
+    "R-CANCEL-07",
+    "R-CANCEL-08",
+    "R-SESS-21",
+)
+async def _turn(context: AgentContext) -> None:
+    """A turn is cancelled; another one ends because its session is closed."""
+    client = context.client
+    await _cancelled(context)
+    if not client.supports("close"):
+        return
+    session = await client.new_session()
+    sent = await _working(client, session)
+    call = client.connection.send_request("session/close", {"sessionId": session})
+    for asked in client.pending_permissions(session):
+        client.answer_cancelled(asked)
+    if await context.expect_success(
+        "R-SESS-21", client, call, why="closing a session during its turn"
+    ):
+        if context.version == 1:
+            # Both are responses, and no rule defines their order.
+            await client.wait_for_optional(
+                lambda: sent.is_over, "end", within_s=context.settings.answer
+            )
+        ended = sent.is_over and is_object(call.result)
+        context.judge(
+            "R-SESS-21",
+            ended,
+            sent.request,
+            call,
+            expected="the end of the turn, and an object as the result",
+            got="the response, and a turn that continues" if call.ok else call.outcome,
+        )
+
+
+async def _cancelled(context: AgentContext) -> None:
+    """Judge the end of a cancelled turn; try again if the messages may have crossed."""
+    ends: list[SentPrompt] = []
+    cancel: Frame | None = None
+    for works_s in _WORKS_S:
+        try:
+            sent, cancel = await _cancel(context, works_s)
+        except NotExercised:
+            if not ends:
+                raise
+            return  # the turn is shorter
+        late = not sent.is_over
+        if late and not await _ends(context, sent, cancel):
+            return
+        if sent.stop_reason == "cancelled":
+            return
+        ends.append(sent)
+        if late:
+            break  # the messages did not cross
+    failed = all(not one.request.ok or one.stop_reason == "error" for one in ends)
+    rules = ("R-CANCEL-06", "R-CANCEL-08") if failed else ("R-CANCEL-05", "R-CANCEL-07")
+    reasons = dict.fromkeys(one.stop_reason or one.request.outcome for one in ends)
+    context.judge(
+        rules[context.version - 1],
+        False,
+        cancel,
+        *ends[-1].evidence,
+        expected="the stop reason cancelled",
+        got=f"{' and '.join(reasons)}, {_in_turns(len(ends))} working when cancelled",
+    )
+
+
+def _in_turns(number: int) -> str:
+    return "in a turn that was" if number == 1 else f"in {number} turns that were"
+
+
+async def _ends(context: AgentContext, sent: SentPrompt, cancel: Frame) -> bool:
+    """Wait for a turn that continues after its cancel; judge a turn that does not end."""
+    settings = context.settings
+    ended = await context.client.wait_for_optional(
+        lambda: sent.is_over, "end", within_s=settings.timeout
+    )
+    if not ended:
+        context.judge(
+            ("R-CANCEL-05", "R-CANCEL-07")[context.version - 1],
+            False,
+            sent.request,
+            cancel,
+            expected="the end of the turn, with the stop reason cancelled",
+            got=f"no end, {settings.answer + settings.timeout:g} s after the cancel",
+        )
+    return ended
+
+
+async def _cancel(context: AgentContext, works_s: float) -> tuple[SentPrompt, Frame]:
+    """Cancel a turn after this time; return the turn and the frame of the cancel."""
+    client = context.client
+    session = await client.new_session()
+    sent = await _working(client, session)
+    if works_s and await client.wait_for_optional(lambda: sent.is_over, "end", within_s=works_s):
+        raise NotExercised(_TOO_SHORT)
+    cancel = client.cancel(session)
+    ended = await client.wait_for_optional(
+        lambda: sent.is_over, "end", within_s=context.settings.answer
+    )
+    context.judge(
+        "R-CANCEL-04",
+        ended,
+        sent.request,
+        expected=f"the end of the cancelled turn within {context.settings.answer:g} s",
+        got="none",
+    )
+    return sent, cancel
+
+
+@scenario("cancellation/no-turn", "R-CANCEL-12")
+async def _nothing(context: AgentContext) -> None:
+    """A session without a turn and an unknown session are cancelled."""
+    client = context.client
+    session = await client.new_session()
+    began = len(client.connection.observer.state.frames)
+    client.cancel(session)
+    client.connection.send_notification("session/cancel", {"sessionId": UNKNOWN_SESSION})
+    await client.connection.sync()
+    answers = strays(client, began)
+    sent = await client.run_turn(session, "text")
+    context.judge(
+        "R-CANCEL-12",
+        not answers and sent.stop_reason != "cancelled",
+        *answers,
+        *sent.evidence,
+        expected="no response, and a next turn that is not cancelled",
+        got="a response" if answers else f"the stop reason {sent.stop_reason}",
+    )
+
+
+@scenario("cancellation/request", "R-REQCAN-13", versions=(1,))
+async def _request(context: AgentContext) -> None:
+    """A prompt is cancelled by `$/cancel_request` during its turn."""
+    client = context.client
+    session = await client.new_session()
+    sent = await _working(client, session)
+    client.connection.send_notification("$/cancel_request", {"requestId": sent.request.id})
+    await client.wait_for_optional(lambda: sent.is_over, "end", within_s=context.settings.answer)
+    if not sent.is_over:
+        client.cancel(session)
+        await sent.wait_for_end(within_s=context.settings.answer)
+        raise NotExercised("the agent does not support `$/cancel_request`")
+    context.judge(
+        "R-REQCAN-13",
+        sent.request.ok or sent.request.code == -32800,
+        sent.request,
+        expected="-32800, or the stop reason cancelled",
+        got=sent.request.outcome,
+    )
+
+
+@scenario("cancellation/late", "R-REQCAN-06")
+async def _late(context: AgentContext) -> None:
+    """Requests that are already answered, or never existed, are cancelled."""
+    client = context.client
+    await client.new_session()
+    began = len(client.connection.observer.state.frames)
+    unknown: tuple[Any, ...] = (1, 999_999, "accord-unknown")
+    for ident in unknown:
+        client.connection.send_notification("$/cancel_request", {"requestId": ident})
+    call = client.connection.send_request("session/new", client.setup_params())
+    why = "a request after cancels of other requests"
+    if await context.expect_success("R-REQCAN-06", client, call, why=why):
+        answers = strays(client, began)
+        context.judge(
+            "R-REQCAN-06",
+            not answers,
+            *answers,
+            expected="no response to the cancel of a finished request",
+            got="a response",
+        )
+
+
+async def _working(client: ScenarioClient, session: str) -> SentPrompt:
+    """Return a turn in progress; raise `NotExercised` if it ends too soon."""
+    sent = client.prompt_for(session, "long")
+    if client.version == 2:
+        await client.connection.wait_for_response(sent.request, within_s=client.settings.timeout)
+    await client.wait_for_optional(lambda: bool(sent.updates()) or sent.is_over, "sign of work")
+    await client.connection.sync()
+    client.require_accepted(sent)
+    if sent.is_over:
+        raise NotExercised(_TOO_SHORT)
+    return sent
+
+
+def strays(client: ScenarioClient, began: int) -> list[Frame]:
+    """Return the agent's responses without a request, from a frame on."""
+    responses: list[Frame] = []
+    for frame in client.connection.observer.state.frames[began:]:
+        if frame.sender != "agent":
+            continue
+        try:
+            value = loads(frame.text)
+        except NotJson:
+            continue
+        if is_object(value) and "method" not in value and value.get("id") is None:
+            responses.append(frame)
+    return responses
+
+
+CANCELLATION = (_turn, _nothing, _request, _late)
+
+
+# Background work, cancellation of single tool calls, and subagents.
+
+_FINAL = ("completed", "failed", "cancelled")
+
+
+@scenario("background/work", "R-BGW-08", "R-TCAN-04", versions=(2,))
+async def _in_background(context: AgentContext) -> None:
+    """Work continues after the turn and after a cancel, and is cancelled individually."""
+    client = context.client
+    session = await client.new_session()
+    await client.run_turn(session, "background")
+    items = _background(client, session)
+    if not items:
+        raise NotExercised("the agent reported no background work")
+    item = items[0]
+    client.cancel(session)
+    await client.connection.sync()
+    context.judge(
+        "R-BGW-08",
+        not _ended(client, session, item),
+        *_ended(client, session, item),
+        expected="background work that continues after `session/cancel`",
+        got="a final status",
+    )
+    if _ended(client, session, item):
+        return
+    kind = item.get("type")
+    if kind == "tool_call":
+        method, params = "tool_call/cancel", {"toolCallId": item.get("toolCallId")}
+    elif kind == "terminal":
+        method, params = "terminal/cancel", {"terminalId": item.get("terminalId")}
+    else:
+        raise NotExercised(f"work of the type {kind} cannot be cancelled individually")
+    call = await client.connection.call(method, {"sessionId": session, **params})
+    if call.ok:
+        await _expect_end(context, client, session, item)
+
+
+@scenario("background/cancel-unknown", "R-TCAN-05", versions=(2,))
+async def _nothing_to_cancel(context: AgentContext) -> None:
+    """Unknown tool calls and terminals are cancelled."""
+    session = await context.client.new_session()
+    for method, key in (("tool_call/cancel", "toolCallId"), ("terminal/cancel", "terminalId")):
+        call = await context.client.connection.call(
+            method, {"sessionId": session, key: "accord-unknown"}
+        )
+        if call.ok:  # errors are observed
+            context.judge(
+                "R-TCAN-05", False, call, expected=f"-32602 from {method}", got="a result"
+            )
+
+
+@scenario("background/cancel-tool-call", "R-TCAN-04", "R-TCAN-06", versions=(2,))
+async def _tool_cancel(context: AgentContext) -> None:
+    """A tool call is cancelled individually, during a turn."""
+    client = context.client
+    session = await client.new_session()
+    sent = client.prompt_for(session, "tool_cancel")
+    state = client.connection.observer.state
+
+    def cancellable() -> list[str]:
+        tools = state.sessions[session].tools if session in state.sessions else {}
+        return [
+            ident
+            for ident, tool in tools.items()
+            if tool.cancellable and tool.fields.get("status") not in _FINAL
+        ]
+
+    await client.wait_for_optional(lambda: bool(cancellable()) or sent.is_over, "tool call")
+    if not cancellable():
+        raise NotExercised("no tool call could be cancelled individually")
+    ident = cancellable()[0]
+    states = len(sent.states())
+    call = await client.connection.call(
+        "tool_call/cancel", {"sessionId": session, "toolCallId": ident}
+    )
+    if not call.ok:
+        raise NotExercised(f"the tool call was not cancelled: {call.outcome}")
+    answered = call.response.frame.number if call.response else 0
+    early = [
+        note
+        for note, update in sent.states()[states:]
+        if note.frame.number < answered and update.get("stopReason") == "cancelled"
+    ]
+    context.judge(
+        "R-TCAN-06",
+        not early,
+        call,
+        *early,
+        expected="an unchanged session state",
+        got="an idle state with the stop reason cancelled",
+    )
+    await _expect_end(context, client, session, {"type": "tool_call", "toolCallId": ident})
+    if not sent.is_over:
+        client.cancel(session)
+    await sent.wait_for_end()
+
+
+@scenario("background/subagent", "R-SUBAG-07", "R-SUBAG-08")
+async def _subagent(context: AgentContext) -> None:
+    """A subagent works in a session of its own."""
+    client = context.client
+    session = await client.new_session()
+    sent = await client.run_turn(session, "subagent")
+    reports = sent.updates("subagent_update")
+    named = (update.get("sessionId") for _, update in reports)
+    children = {ident for ident in named if isinstance(ident, str)}
+    if not children:
+        raise NotExercised("the agent reported no subagent")
+    mirrored = [
+        (update.get("sessionId"), update["state"].get("state"))
+        for _, update in reports
+        if is_object(update.get("state"))
+    ]
+    if context.version == 1:
+        wrong = [note for note in client.connection.notifications if _is_state(note, children)]
+        context.judge(
+            "R-SUBAG-08",
+            not wrong and bool(mirrored),
+            *wrong,
+            *(note for note, _ in reports[:1]),
+            expected="the state of a child only in `subagent_update`",
+            got="a `state_update`" if wrong else "no state",
+        )
+        return
+    for child in children:
+        for note, update in client.updates(str(child), "state_update"):
+            context.judge(
+                "R-SUBAG-07",
+                (child, update.get("state")) in mirrored,
+                note,
+                expected=f"the state {update.get('state')} in a `subagent_update`, too",
+                got=f"{[state for ident, state in mirrored if ident == child]}",
+            )
+
+
+def _is_state(note: Notification, children: set[Any]) -> bool:
+    return note.session_id in children and update_of(note).get("sessionUpdate") == "state_update"
+
+
+def _background(client: ScenarioClient, session: str) -> list[Json]:
+    """Return the work in the last state update."""
+    states = client.updates(session, "state_update")
+    items = states[-1][1].get("background") if states else None
+    return [item for item in items if is_object(item)] if is_array(items) else []
+
+
+def _ended(client: ScenarioClient, session: str, item: Json) -> list[Notification]:
+    """Return the updates that report the end of some work."""
+    key = "terminalId" if item.get("type") == "terminal" else "toolCallId"
+    return [
+        note
+        for note, update in client.updates(session, "tool_call_update", "terminal_update")
+        if update.get(key) == item.get(key)
+        and (update.get("status") in _FINAL or is_object(update.get("exitStatus")))
+    ]
+
+
+async def _expect_end(
+    context: AgentContext, client: ScenarioClient, session: str, item: Json
+) -> None:
+    ended = await client.wait_for_optional(
+        lambda: bool(_ended(client, session, item)), "end", within_s=context.settings.answer
+    )
+    calls = [
+        call for call in client.connection.observer.state.requests if call.session_id == session
+    ]
+    context.judge(
+        "R-TCAN-04",
+        ended,
+        *calls[-1:],
+        expected="an update with its final status",
+        got=f"none in {context.settings.answer:g} s",
+    )
+
+
+BACKGROUND = (_in_background, _nothing_to_cancel, _tool_cancel, _subagent)

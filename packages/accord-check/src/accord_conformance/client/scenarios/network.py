@@ -9,10 +9,8 @@ from contextlib import suppress
 
 from accord_conformance.client.context import ClientContext, ClientGone, Json
 from accord_conformance.client.fixtures import ABSENT_METHOD
-from accord_conformance.client.network_end import HttpEnd, SocketEnd
-from accord_conformance.client.network_rules import NetworkRules
-from accord_conformance.harness.raw_connection import NoResponse
-from accord_conformance.harness.scenario import NotExercised, scenario
+from accord_conformance.client.network import HttpEnd, NetworkRules, SocketEnd
+from accord_conformance.harness import NoResponse, NotExercised, scenario
 
 LARGE_BYTES = 31 * 1024 * 1024
 LARGE_S = 30.0
@@ -220,6 +218,6 @@ async def _large_messages(context: ClientContext) -> None:
     await _large(context, "R-WS-13")
 
 
-SCENARIOS = (_events, _large_events, _binary, _malformed, _large_messages)
+NETWORK = (_events, _large_events, _binary, _malformed, _large_messages)
 # After these, the client may have failed the turn.
 LAST_SCENARIOS = (_reopened, _refused, _redirect)

@@ -1,3 +1,0 @@
-"""Raw HTTP and WebSocket, for scenarios that send what no library would."""
-
-__all__ = ()
