@@ -20,8 +20,8 @@ from accord_chat.view.app import ChatApp
 from accord_chat.view.message_list import MessageList
 from accord_chat.view.trace_screen import TraceScreen
 from accord_chat.view.viewer_screen import ViewerScreen
-from accord_trace.filtering import Filter
-from accord_trace.trace import open_trace
+from accord_trace.reading import open_trace
+from accord_trace.selection import Filter
 from chat.chats import HandAgent, LocalAgent, Typist, open_chat, typing_at
 from requirement import requirement
 

@@ -22,9 +22,7 @@ from accord_inspector.tap_inspection import TapInspection
 from accord_terminal.toolkit import settings
 from accord_terminal.toolkit.agent_names import named_agents
 from accord_terminal.toolkit.recording_options import own_path
-from accord_trace.piped import is_pipe
-from accord_trace.reading import TraceError
-from accord_trace.trace import open_trace
+from accord_trace.reading import TraceError, is_pipe, open_trace
 
 _CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 # Runs a class, or an instance, in a process of its own.

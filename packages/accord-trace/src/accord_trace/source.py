@@ -14,9 +14,8 @@ from msgspec import Struct
 from accord.text import lenient_json
 from accord.text.excerpt import one_line
 from accord_trace.importing import Importer
-from accord_trace.packing import TraceError, Unpacker, unpacker_of
 from accord_trace.records import Direction, Header, Record, decode_header
-from accord_trace.trace_file import part_path
+from accord_trace.trace_file import TraceError, Unpacker, part_path, unpacker_of
 
 _MAX_HEADER = 1_000_000  # bytes
 _BLOCK = 1024 * 1024

@@ -12,8 +12,8 @@ from accord.proxy.parts import with_unique_names
 from accord.proxy.stage import Stage
 from accord_trace import Record, Recording, open_trace
 from accord_trace.chain_recorder import ChainRecorder
-from accord_trace.exporting import jsons_lines
-from accord_trace.pairing import Pairing
+from accord_trace.exports import jsons_lines
+from accord_trace.records import Pairing
 from requirement import requirement
 
 AGENT = f"{sys.executable} -m accord agent script"

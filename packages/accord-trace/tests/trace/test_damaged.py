@@ -16,9 +16,9 @@ import pytest
 from accord.program import COMMANDS, load_command
 from accord_terminal.click_group import main
 from accord_trace import Filter, MessageIndex, TraceError, open_trace
-from accord_trace.packing import packer_of
 from accord_trace.records import is_damaged
 from accord_trace.replay.script import read_scripts
+from accord_trace.trace_file import packer_of
 from requirement import requirement
 from sample_recordings import one_turn
 

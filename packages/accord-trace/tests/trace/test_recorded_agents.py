@@ -12,9 +12,8 @@ from accord.program import COMMANDS, load_command
 from accord.text.lenient_json import is_object
 from accord_terminal.click_group import main
 from accord_trace import Record, open_trace
-from accord_trace.exporting import jsons_lines
+from accord_trace.exports import jsons_lines, pytest_module
 from accord_trace.importing import import_records
-from accord_trace.pytest_module import pytest_module
 from accord_trace.replay import ReplayedAgent
 from accord_trace.replay.client import ClientReplay
 from accord_trace.replay.script import read_scripts

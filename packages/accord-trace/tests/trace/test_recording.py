@@ -15,7 +15,8 @@ import accord
 from accord import v1
 from accord.roles import connect
 from accord.transports.process import process
-from accord_trace import Recording, TraceError, open_trace, packing, record
+from accord_trace import Recording, TraceError, open_trace, record
+from accord_trace import trace_file as packing
 from accord_trace.trace_file import TraceFile
 from requirement import requirement
 

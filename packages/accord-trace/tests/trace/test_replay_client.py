@@ -15,11 +15,11 @@ import pytest
 import accord
 from accord.version import ProtocolVersion
 from accord_trace import Recording
+from accord_trace.reading import open_trace
 from accord_trace.replay import ReplayedAgent
 from accord_trace.replay.client import ClientReplay
 from accord_trace.replay.comparison import AgentMessage, Difference, compare
 from accord_trace.replay.script import read_scripts
-from accord_trace.trace import open_trace
 from on_a_terminal import on_a_terminal
 from project import ROOT
 from requirement import requirement

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from accord_trace import open_trace
-from accord_trace.replay import frames
+from accord_trace.replay import script as frames
 from accord_trace.replay.script import read_scripts
 from sample_recordings import one_turn
 

@@ -11,8 +11,7 @@ from rich.cells import cell_len
 from accord_terminal.trace.stats_table import stats_table
 from accord_trace import open_trace
 from accord_trace.line_builder import Hop
-from accord_trace.stats import TurnStats, stats_of
-from accord_trace.stats_page import stats_page
+from accord_trace.stats import TurnStats, stats_of, stats_page
 from project import ROOT
 from requirement import requirement
 from sample_recordings import ESCAPES, Writer, one_turn

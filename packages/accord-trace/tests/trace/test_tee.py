@@ -15,8 +15,7 @@ import pytest
 
 import accord
 from accord_trace import open_trace
-from accord_trace.recorder_process import RecorderProcess
-from accord_trace.tee import _Pass
+from accord_trace.recorder_process import RecorderProcess, _Pass
 from requirement import requirement
 
 ECHO = "import sys\nfor line in sys.stdin.buffer: sys.stdout.buffer.write(line); sys.stdout.flush()"

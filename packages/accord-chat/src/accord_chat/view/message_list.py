@@ -16,7 +16,7 @@ from textual.strip import Strip
 from accord_chat.model.traffic import Message, Traffic, matches
 from accord_chat.view.strips import ansi_strip
 from accord_terminal.trace.lines import short_line
-from accord_trace.filtering import Filter
+from accord_trace.selection import Filter
 
 MAX_CACHED = 400
 DETAILS = 110  # columns from which on sizes and sessions are shown

@@ -10,7 +10,7 @@ from accord.client.transcript import Transcript
 from accord.types.session import SelectOption
 from accord_chat.live_session import LiveSession
 from accord_terminal.toolkit.safe_text import one_line
-from accord_trace.numbers import counted
+from accord_trace.summary import counted
 
 SPINNER = "◐◓◑◒"
 MAX_FAILURE = 44

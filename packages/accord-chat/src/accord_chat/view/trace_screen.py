@@ -27,8 +27,8 @@ from accord_chat.view.rows_view import RowsView
 from accord_chat.view.viewer_screen import ViewerScreen
 from accord_terminal.toolkit.rows import Row
 from accord_terminal.toolkit.safe_text import last_lines, one_line
-from accord_trace.filtering import Filter
-from accord_trace.numbers import counted, duration, size
+from accord_trace.selection import Filter
+from accord_trace.summary import counted, duration, size
 
 LOOK_S = 0.2
 MAX_SHOWN = 200_000  # characters of a message

@@ -41,7 +41,7 @@ from accord_fleet.tasks.check import check_permissions
 from accord_fleet.tasks.defaults import read_defaults
 from accord_fleet.tasks.read import CheckedTasks, check_tasks
 from accord_fleet.types.task import Permissions
-from accord_trace.numbers import counted
+from accord_trace.summary import counted
 
 _NOT_FINISHED = 3
 _STOPPED = 130

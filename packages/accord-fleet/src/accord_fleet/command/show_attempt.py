@@ -20,7 +20,7 @@ from accord_fleet.tasks.problems import closest
 from accord_fleet.types.result import Result, Usage, Verdict
 from accord_fleet.types.task import Task
 from accord_terminal.toolkit.columns import table_lines
-from accord_trace.numbers import counted, duration
+from accord_trace.summary import counted, duration
 
 _SHOWN_LINES = 60  # of one text
 _SHOWN_CHARACTERS = 2000  # of one line

@@ -31,7 +31,7 @@ from accord_fleet.report.texts import (
     range_of,
     unjudged,
 )
-from accord_trace.numbers import counted, duration
+from accord_trace.summary import counted, duration
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _MOST_AGENTS = 200  # rows of a table

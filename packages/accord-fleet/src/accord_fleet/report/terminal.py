@@ -24,7 +24,7 @@ from accord_fleet.report.texts import (
     unjudged,
 )
 from accord_terminal.toolkit.columns import table_lines
-from accord_trace.numbers import counted, duration
+from accord_trace.summary import counted, duration
 
 _SHOWN_AGENTS = 30
 _SHOWN_TAGS = 20

@@ -8,7 +8,7 @@ from accord.text.excerpt import one_line
 from accord_fleet.addresses import is_address
 from accord_fleet.report.statistics import Interval
 from accord_fleet.report.summary import Case, Comparison, Outcome, Report, SuccessRate
-from accord_trace.numbers import duration
+from accord_trace.summary import duration
 
 OUTCOMES: dict[Outcome, str] = {
     "passed": "passed",

@@ -9,9 +9,8 @@ from rich.cells import cell_len
 
 from accord.text.excerpt import one_line
 from accord_trace.message_index import MessageRow
-from accord_trace.numbers import duration, size
 from accord_trace.records import Record, component_place
-from accord_trace.summary import summary
+from accord_trace.summary import duration, size, summary
 
 _NARROW = 70  # columns from which on latencies are shown
 _COLOURS = {"to_agent": "cyan", "to_client": "green"}

@@ -11,10 +11,9 @@ import click
 
 from accord.text.excerpt import one_line
 from accord_terminal.toolkit.recording_options import Option, bytes_of, own_path
-from accord_trace.reading import TraceError
+from accord_trace.reading import Trace, TraceError, open_traces
 from accord_trace.recording import Recording
 from accord_trace.records import Direction
-from accord_trace.trace import Trace, open_traces
 
 _NAMED = 5  # recordings of a folder in an error
 

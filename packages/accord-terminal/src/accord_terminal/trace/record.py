@@ -14,8 +14,7 @@ from accord_terminal.toolkit.recording_options import (
     own_path,
 )
 from accord_terminal.trace.options import path_option, report_waiting
-from accord_trace.recorder_process import RecorderProcess, Settings
-from accord_trace.tee import run_tee
+from accord_trace.recorder_process import RecorderProcess, Settings, run_tee
 
 
 @click.command("record")

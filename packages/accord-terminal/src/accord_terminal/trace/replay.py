@@ -31,10 +31,9 @@ from accord_terminal.trace.options import (
     show_problems,
 )
 from accord_trace.reading import TraceError
-from accord_trace.replay.agent import AgentReplay
+from accord_trace.replay.agent import AgentReplay, Departure
 from accord_trace.replay.client import ClientReplay
 from accord_trace.replay.comparison import Difference
-from accord_trace.replay.report import Departure
 from accord_trace.replay.script import Script, read_scripts
 from accord_trace.replay.serving import ReplayServer
 

@@ -13,12 +13,11 @@ import click
 from accord.text.excerpt import one_line
 from accord_terminal.trace.lines import short_line, whole_line
 from accord_terminal.trace.options import Unreadable, directions, first_option, show_problems
-from accord_trace.filtering import Filter
 from accord_trace.message_index import MessageIndex
-from accord_trace.packing import TraceReplaced
-from accord_trace.reading import TraceError
+from accord_trace.reading import Trace, TraceError, open_trace, open_traces
 from accord_trace.records import Direction
-from accord_trace.trace import Trace, open_trace, open_traces
+from accord_trace.selection import Filter
+from accord_trace.trace_file import TraceReplaced
 
 _WIDTH = 100  # of what a message says, at most
 _WIDE = 185  # columns of a terminal in which all fits in one line

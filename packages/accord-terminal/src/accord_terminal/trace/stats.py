@@ -23,8 +23,7 @@ from accord_terminal.trace.options import (
 from accord_terminal.trace.stats_table import stats_table
 from accord_trace.reading import TraceError
 from accord_trace.records import Direction
-from accord_trace.stats import Stats, stats_of
-from accord_trace.stats_page import stats_page
+from accord_trace.stats import Stats, stats_of, stats_page
 
 
 @click.command("stats")

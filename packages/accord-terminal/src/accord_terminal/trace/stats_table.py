@@ -7,8 +7,8 @@ from textwrap import wrap
 
 from accord.text.excerpt import one_line
 from accord_terminal.toolkit.columns import table_lines
-from accord_trace.numbers import counted, duration, size
 from accord_trace.stats import Stats
+from accord_trace.summary import counted, duration, size
 
 _MAX_ROWS = 30
 _NARROW = 80  # below it, the least important columns are left out

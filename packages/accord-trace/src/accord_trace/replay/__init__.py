@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accord_trace.replay.report import Departure, ReplayReport, Unused
+from accord_trace.replay.agent import Departure, ReplayReport, Unused
 from accord_trace.replay.serving import ReplayedAgent
 
 __all__ = ("Departure", "ReplayReport", "ReplayedAgent", "Unused")
