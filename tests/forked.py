@@ -48,7 +48,7 @@ from accord.transports.memory import pair
 if TYPE_CHECKING:
     import pytest
 if find_spec("accord_terminal"):
-    from accord_terminal.toolkit import keyboard
+    from accord_terminal.toolkit import questions as keyboard
 else:  # the tests of a package alone
     keyboard = None
 
@@ -92,14 +92,14 @@ _IMPORTED_EARLY = (
     "accord_coder.tools.registry",
     "accord_terminal.ask.command",
     "accord_terminal.ask.conversation",
-    "accord_terminal.ask.error_messages",
-    "accord_terminal.ask.questions.user_questions",
+    "accord_terminal.ask.views",
+    "accord_terminal.ask.questions",
     "accord_terminal.ask.run",
-    "accord_terminal.ask.screen.live_region",
-    "accord_terminal.ask.screen.piped_answer",
-    "accord_terminal.ask.screen.rich_screen",
-    "accord_terminal.ask.screen.turn_summary",
-    "accord_terminal.ask.views.answer_only",
+    "accord_terminal.ask.screen",
+    "accord_terminal.ask.views",
+    "accord_terminal.ask.screen",
+    "accord_terminal.ask.screen",
+    "accord_terminal.ask.views",
     "accord_terminal.click_group",
     "accord_terminal.sessions.cli.attach",
     "accord_terminal.sessions.cli.closing",
@@ -115,14 +115,14 @@ _IMPORTED_EARLY = (
     "accord_terminal.sessions.cli.watch",
     "accord_terminal.sessions.compare.command",
     "accord_terminal.sessions.owner.program",
-    "accord_terminal.toolkit.columns",
-    "accord_terminal.toolkit.forms",
+    "accord_terminal.toolkit.text",
+    "accord_terminal.toolkit.questions",
     "accord_terminal.toolkit.login",
     "accord_terminal.toolkit.markdown",
-    "accord_terminal.toolkit.permission_question",
+    "accord_terminal.toolkit.questions",
     "accord_terminal.toolkit.terminal_output",
     "accord_terminal.toolkit.tool_rows",
-    "accord_terminal.toolkit.writer",
+    "accord_terminal.toolkit.text",
     "mcp.server.mcpserver",
     "rich.markdown",
     "rich.syntax",

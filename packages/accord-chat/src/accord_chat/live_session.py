@@ -41,7 +41,7 @@ from accord_chat.session_options import SessionOptions
 from accord_chat.turn_changes import TurnChanges
 from accord_chat.turn_words import end_words, error_words
 from accord_chat.usable_servers import usable_servers
-from accord_terminal.toolkit.safe_text import one_line, relative_path
+from accord_terminal.toolkit.text import one_line, relative_path
 
 CANCEL_S = 30.0  # for the agent to end a cancelled turn; then the turn fails
 MAX_TITLE = 60

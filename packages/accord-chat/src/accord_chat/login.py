@@ -13,9 +13,8 @@ from accord.client.connect import ConnectedAgent
 from accord.client.elicitation import ElicitationForm, FormValues
 from accord.errors import AccordError, AuthRequired
 from accord_chat.model.questions import LoginQuestion, Question
-from accord_terminal.toolkit.login import choose_method
-from accord_terminal.toolkit.safe_text import one_line
-from accord_terminal.toolkit.terminal_login import login_failure
+from accord_terminal.toolkit.login import choose_method, login_failure
+from accord_terminal.toolkit.text import one_line
 
 if TYPE_CHECKING:
     from accord_chat.agent_link import AgentLink

@@ -10,8 +10,7 @@ from accord_chat.model.attachments import image_content
 from accord_chat.model.folder_files import FolderFiles
 from accord_chat.model.mentions import mentions
 from accord_chat.model.prompt_queue import QueuedPrompt
-from accord_terminal.toolkit.attachments import attached_content
-from accord_terminal.toolkit.image_types import EXTENSIONS
+from accord_terminal.toolkit.session_setup import EXTENSIONS, attached_content
 
 
 def prompt_contents(

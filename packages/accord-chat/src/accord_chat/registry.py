@@ -9,17 +9,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from accord_terminal.agents.errors import InstallError
-from accord_terminal.agents.index import Entry, Kind
-from accord_terminal.agents.installation import install, note_quarantine
-from accord_terminal.agents.progress import Progress
+from accord_terminal.agents.index import Entry, InstallError, Kind
+from accord_terminal.agents.installation import Progress, install, note_quarantine
 from accord_terminal.agents.registry import (
     DEFAULT_REGISTRY,
     REGISTRY_VARIABLE,
     Catalogue,
     load_catalogue,
 )
-from accord_terminal.toolkit.installed_agents import InstalledAgent
+from accord_terminal.toolkit.agent_names import InstalledAgent
 
 T = TypeVar("T")
 

@@ -16,14 +16,14 @@ from accord.transports.registry import is_url
 from accord.version import ProtocolVersion
 from accord_chat.model.known_agents import KnownAgent
 from accord_chat.source import GivenOptions, OwnAgent, SharedSession, Source, SourceSetup
-from accord_terminal.toolkit import settings
+from accord_terminal.toolkit import agent_names as settings
 from accord_terminal.toolkit.agent_names import DEFAULT, NamedAgent, find_agent, named_agents
-from accord_terminal.toolkit.mcp_file import McpFileError, read_mcp_file
-from accord_terminal.toolkit.remote_token import read_token
+from accord_terminal.toolkit.options import read_token
+from accord_terminal.toolkit.session_setup import McpFileError, read_mcp_file
 
 if TYPE_CHECKING:
     from accord.types.mcp import McpServer
-    from accord_terminal.toolkit.settings import AgentEntry, Settings
+    from accord_terminal.toolkit.agent_names import AgentEntry, Settings
 
 
 ORIGINS = ("settings", "installed", "bundled", "well known")  # in the order of a list

@@ -23,7 +23,7 @@ from accord_chat.sources import ChatOptions, Sources
 from accord_terminal.sessions.errors import SessionsError
 from accord_terminal.sessions.named import find_or_create
 from accord_terminal.sessions.records import Store
-from accord_terminal.toolkit import settings
+from accord_terminal.toolkit import agent_names as settings
 
 __all__ = ("ChatOptions", "ChatStart", "MakeChat", "prepare")
 

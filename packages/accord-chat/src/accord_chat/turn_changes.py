@@ -21,7 +21,7 @@ from accord_chat.model.unreported import (
     changes_between,
     state_of,
 )
-from accord_terminal.toolkit.safe_text import relative_path
+from accord_terminal.toolkit.text import relative_path
 
 _LOOK_S = 2.0  # for one look at the folder; a prompt waits for it
 _MAX_NAMES = 20

@@ -277,7 +277,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_token_goes_to_one_server_only(config: Path, tmp_path: Path) -> None:
-    from accord_terminal.toolkit.settings import Settings
+    from accord_terminal.toolkit.agent_names import Settings
 
     token = tmp_path / "token"
     token.write_text("secret-word")
@@ -293,7 +293,7 @@ def test_token_goes_to_one_server_only(config: Path, tmp_path: Path) -> None:
 
 
 def test_rules_for_a_named_agent_are_not_for_others(config: Path) -> None:
-    from accord_terminal.toolkit.settings import Settings
+    from accord_terminal.toolkit.agent_names import Settings
 
     options = ChatOptions(agent="script", allow_rules=("*",), deny_rules=("fetch",), terminals=True)
     named, other = (Sources(options, Settings()).find(label).setup for label in ("script", "x"))
@@ -303,7 +303,7 @@ def test_rules_for_a_named_agent_are_not_for_others(config: Path) -> None:
 
 
 def test_named_agents_that_can_start_are_listed_with_the_default_first(config: Path) -> None:
-    from accord_terminal.toolkit import settings
+    from accord_terminal.toolkit import agent_names as settings
 
     config.mkdir()
     settings.path().write_text(
@@ -322,7 +322,7 @@ def test_named_agents_that_can_start_are_listed_with_the_default_first(config: P
 
 
 def test_agent_in_quarantine_is_an_error_of_its_tab(config: Path, tmp_path: Path) -> None:
-    from accord_terminal.toolkit.settings import Settings
+    from accord_terminal.toolkit.agent_names import Settings
 
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "agents.json").write_text(

@@ -19,9 +19,9 @@ from accord_inspector.agent_inspection import AgentInspection, AgentOutput, Agen
 from accord_inspector.inspection import Inspection
 from accord_inspector.recording_inspection import FolderInspection, RecordingInspection
 from accord_inspector.tap_inspection import TapInspection
-from accord_terminal.toolkit import settings
+from accord_terminal.toolkit import agent_names as settings
 from accord_terminal.toolkit.agent_names import named_agents
-from accord_terminal.toolkit.recording_options import own_path
+from accord_terminal.toolkit.options import own_path
 from accord_trace.reading import TraceError, is_pipe, open_trace
 
 _CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")

@@ -14,7 +14,7 @@ from accord.transports.reconnecting import ReconnectingTransport
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 from accord.transports.relay import relay
 from accord.transports.stdio import stdio
-from accord_terminal.toolkit.remote_token import connection_options, read_token
+from accord_terminal.toolkit.options import connection_options, read_token
 
 
 @click.command()

@@ -18,9 +18,8 @@ from accord.proxy.hop import HopObserver
 from accord.proxy.parts import Component, component, with_unique_names
 from accord.transports.registry import is_url
 from accord.transports.stdio import stdio
-from accord_terminal.toolkit.agent_names import command_by_name
-from accord_terminal.toolkit.recording_options import max_size_option, no_redact_option
-from accord_terminal.toolkit.settings import SettingsError
+from accord_terminal.toolkit.agent_names import SettingsError, command_by_name
+from accord_terminal.toolkit.options import max_size_option, no_redact_option
 
 
 @click.command()

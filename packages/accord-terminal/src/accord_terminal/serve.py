@@ -28,9 +28,8 @@ from accord.remote.sockets import address_of, is_unix, passed_sockets
 from accord.transports.command_line import find_program
 from accord.transports.registry import is_url
 from accord.transports.remote_address import DEFAULT_PATH, is_loopback
-from accord_terminal.toolkit.agent_names import command_by_name
-from accord_terminal.toolkit.remote_token import TOKEN_VARIABLE, read_or_make_token, read_token
-from accord_terminal.toolkit.settings import SettingsError
+from accord_terminal.toolkit.agent_names import SettingsError, command_by_name
+from accord_terminal.toolkit.options import TOKEN_VARIABLE, read_or_make_token, read_token
 
 PORT = 8765
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

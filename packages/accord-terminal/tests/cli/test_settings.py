@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from accord.program import main
-from accord_terminal.toolkit import settings
+from accord_terminal.toolkit import agent_names as settings
 from accord_terminal.toolkit.agent_names import find_agent, named_agents
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from accord.program import main
-from accord_terminal.toolkit import settings
+from accord_terminal.toolkit import agent_names as settings
 from forked import forked_programs
 from quirk import quirk
 

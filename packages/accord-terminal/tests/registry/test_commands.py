@@ -14,10 +14,14 @@ import pytest
 from accord.program import main
 from accord_fleet.agent_words import spec_from_word
 from accord_inspector.targets import agent_target
-from accord_terminal.editors.agent_command import editor_command
-from accord_terminal.toolkit import settings
-from accord_terminal.toolkit.agent_names import complete_name, find_agent, named_agents
-from accord_terminal.toolkit.installed_agents import installed_file
+from accord_terminal.editors.command import editor_command
+from accord_terminal.toolkit import agent_names as settings
+from accord_terminal.toolkit.agent_names import (
+    complete_name,
+    find_agent,
+    installed_file,
+    named_agents,
+)
 from registry.server import Registry, binary, entry, tar
 from requirement import requirement
 

@@ -13,7 +13,7 @@ import pytest
 
 from accord.program import main
 from accord_terminal.agents.command import install as install_command
-from accord_terminal.toolkit.installed_agents import load_installed
+from accord_terminal.toolkit.agent_names import load_installed
 from cli.screen import CTRL_C, at_a_terminal
 from registry.server import Registry, binary, entry, tar, tiny
 from registry.test_installation import state

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from accord.program import main
-from accord_terminal.toolkit import settings
+from accord_terminal.toolkit import agent_names as settings
 from cli.screen import CTRL_C, at_a_terminal
 from requirement import requirement
 

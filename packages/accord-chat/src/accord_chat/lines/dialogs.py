@@ -9,8 +9,8 @@ from accord_chat.lines.printer import Printer
 from accord_chat.live_session import LiveSession
 from accord_chat.model.questions import FormQuestion, PageQuestion
 from accord_chat.model.review import ReviewedHunk
-from accord_terminal.toolkit.forms import FormDeclined, fill_in_form, offer_url
-from accord_terminal.toolkit.safe_text import one_line, relative_path
+from accord_terminal.toolkit.questions import FormDeclined, fill_in_form, offer_url
+from accord_terminal.toolkit.text import one_line, relative_path
 
 # Returns the next line of the user; None if the user leaves, or the input has ended.
 ReadLine = Callable[[], Awaitable[str | None]]

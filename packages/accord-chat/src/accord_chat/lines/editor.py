@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from accord_chat.view.editor import editor_command, has_own_window
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import one_line
 
 
 class NoEditor(Exception):

@@ -14,8 +14,8 @@ from accord_chat.lines import words
 from accord_chat.lines.printer import Printer
 from accord_chat.model.permission_memory import RememberedRule
 from accord_chat.model.questions import PermissionQuestion, option_keys
-from accord_terminal.toolkit.permission_question import KINDS, MAX_OPTIONS
-from accord_terminal.toolkit.safe_text import one_line, relative_title
+from accord_terminal.toolkit.questions import KINDS, MAX_OPTIONS
+from accord_terminal.toolkit.text import one_line, relative_title
 
 MAX_LINES = 40  # of an action; `m` shows the rest
 

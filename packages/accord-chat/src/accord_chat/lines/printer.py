@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from accord.text.excerpt import visible
-from accord_terminal.toolkit.folding import fold_words
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.terminal_output import fold_words
+from accord_terminal.toolkit.text import one_line
 
 INDENT = "  "
 TAB = 4

@@ -11,8 +11,8 @@ from accord_chat.lines.command_table import COMMANDS
 from accord_chat.live_session import LiveSession
 from accord_chat.model.fuzzy import best_matches
 from accord_chat.model.mentions import mention_text
-from accord_terminal.toolkit.safe_text import one_line
 from accord_terminal.toolkit.session_setup import option_of
+from accord_terminal.toolkit.text import one_line
 
 MAX_FOUND = 20
 

@@ -15,7 +15,7 @@ from accord_chat.lines.printer import Printer
 from accord_chat.lines.sentences import Sentences
 from accord_chat.live_session import LiveSession
 from accord_chat.model.timeline import Entry, Remark
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import one_line
 
 SPEAKERS = {"user": "You", "agent": "Agent", "thought": "Thought"}
 SEVERITIES = {"error": "Error", "warning": "Warning"}

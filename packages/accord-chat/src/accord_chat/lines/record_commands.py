@@ -15,7 +15,7 @@ from accord_chat.lines.reader import entry_texts
 from accord_chat.model.export import FORMATS, Format, exported, write_export
 from accord_chat.model.followed import location_of
 from accord_chat.model.timeline import Entry, Timeline
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import one_line
 
 HISTORY = 10
 TRAFFIC = 20

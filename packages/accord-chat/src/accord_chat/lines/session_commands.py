@@ -12,7 +12,7 @@ from accord_chat.lines.command_group import CommandGroup, Host
 from accord_chat.lines.dialogs import ReadLine
 from accord_chat.lines.printer import Printer
 from accord_chat.live_session import LiveSession
-from accord_terminal.toolkit.safe_text import one_line, printable
+from accord_terminal.toolkit.text import one_line, printable
 
 LIST_S = 30.0  # for the agent to list its sessions
 STATES = {

@@ -12,7 +12,12 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 
 from accord.types.content import ContentBlock, ImageContent, ResourceLink
-from accord_terminal.toolkit.image_types import EXTENSIONS, HEAD_BYTES, MAX_IMAGE_BYTES, image_type
+from accord_terminal.toolkit.session_setup import (
+    EXTENSIONS,
+    HEAD_BYTES,
+    MAX_IMAGE_BYTES,
+    image_type,
+)
 
 MAX_ATTACHED = 10  # images of one prompt
 MAX_PASTED = 4096  # characters of a text that can be paths

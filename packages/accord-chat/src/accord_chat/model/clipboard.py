@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from accord_terminal.toolkit.image_types import MAX_IMAGE_BYTES
+from accord_terminal.toolkit.session_setup import MAX_IMAGE_BYTES
 
 READ_S = 5.0  # for one program
 MAX_OUTPUT = 3 * MAX_IMAGE_BYTES  # as base64 or hexadecimal digits

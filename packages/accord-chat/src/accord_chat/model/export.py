@@ -21,10 +21,10 @@ from accord.client.transcript import Transcript
 from accord.text.markdown_html import page_of
 from accord_chat.model.pictures import Picture, pictures_of, size_text
 from accord_chat.model.timeline import Entry, Remark
-from accord_terminal.ask.views.json_lines import event_line
-from accord_terminal.toolkit.conversation_markdown import agent_text, plain, quoted, tool_call_parts
-from accord_terminal.toolkit.image_types import EXTENSIONS
-from accord_terminal.toolkit.safe_text import one_line, printable
+from accord_terminal.ask.views import event_line
+from accord_terminal.toolkit.session_setup import EXTENSIONS
+from accord_terminal.toolkit.text import one_line, printable
+from accord_terminal.toolkit.tool_rows import agent_text, plain, quoted, tool_call_parts
 
 Format: TypeAlias = Literal["md", "html", "json"]
 FORMATS: dict[Format, str] = {"md": "Markdown", "html": "A web page", "json": "JSON, the events"}

@@ -14,7 +14,7 @@ from accord.client.events import Compaction, SessionMessage, ToolCall
 from accord.client.message import Message
 from accord.types.content import EmbeddedResource, ImageContent
 from accord_chat.model.timeline import Entry
-from accord_terminal.toolkit.image_types import EXTENSIONS, HEAD_BYTES, image_type
+from accord_terminal.toolkit.session_setup import EXTENSIONS, HEAD_BYTES, image_type
 
 
 class Picture(Struct, frozen=True):

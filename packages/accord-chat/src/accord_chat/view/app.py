@@ -30,7 +30,7 @@ from accord_chat.view.main_screen import MainScreen
 from accord_chat.view.notification import notification
 from accord_chat.view.pictures.terminal import Terminal
 from accord_chat.view.themes import BOXES, THEMES
-from accord_terminal.toolkit.safe_text import one_line, printable
+from accord_terminal.toolkit.text import one_line, printable
 
 SIZE_S = 1.0
 FRAME_S = 1 / 120  # of the screen; Textual can wait for two of them after a key

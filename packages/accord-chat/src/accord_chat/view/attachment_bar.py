@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from accord_chat.model.attachments import Attachment
 from accord_chat.model.pictures import size_text
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import one_line
 
 
 class _Line(Static):

@@ -31,7 +31,7 @@ from accord_chat.view.strips import row_strips
 from accord_chat.view.tabs import tab_line
 from accord_chat.view.transcript_view import TranscriptView
 from accord_chat.view.welcome import welcome_lines
-from accord_terminal.toolkit.safe_text import printable
+from accord_terminal.toolkit.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

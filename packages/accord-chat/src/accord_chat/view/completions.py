@@ -13,7 +13,7 @@ from textual.widgets.option_list import Option
 from accord.types.session import AvailableCommand
 from accord_chat.model.fuzzy import best_matches
 from accord_chat.model.mentions import mention_before, mention_text
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import one_line
 
 MAX_SHOWN = 50
 

@@ -18,10 +18,9 @@ from msgspec import Struct
 from textual.strip import Strip
 
 from accord_chat.view.strips import blank, folded, indent, markdown, row_strips
-from accord_terminal.toolkit.folding import row_height
 from accord_terminal.toolkit.markdown import block_starts
-from accord_terminal.toolkit.rows import Row
-from accord_terminal.toolkit.safe_text import printable
+from accord_terminal.toolkit.terminal_output import row_height
+from accord_terminal.toolkit.text import Row, printable
 
 MAX_ROW = 4000  # characters of a row; a longer one is cut into several
 MAX_ROWS = 500  # whose lines are kept

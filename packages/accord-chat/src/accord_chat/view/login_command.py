@@ -8,8 +8,8 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from accord.client.agent_adapter import AuthMethod
-from accord_terminal.toolkit.safe_text import one_line
-from accord_terminal.toolkit.terminal_login import run_terminal_login, without_interrupts
+from accord_terminal.toolkit.login import run_terminal_login, without_interrupts
+from accord_terminal.toolkit.text import one_line
 
 MAX_COMMAND = 2000
 

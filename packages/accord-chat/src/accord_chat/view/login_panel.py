@@ -20,7 +20,7 @@ from accord.types.session import OptionChoice
 from accord_chat.model.questions import LoginQuestion
 from accord_chat.view.permission_panel import PermissionPanel
 from accord_terminal.toolkit.login import METHOD
-from accord_terminal.toolkit.safe_text import one_line, printable
+from accord_terminal.toolkit.text import one_line, printable
 
 IGNORE_KEYS_S = 0.5  # a key that was meant for the prompt must not choose
 MAX_TEXT = 1000  # characters of the agent's message

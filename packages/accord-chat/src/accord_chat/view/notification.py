@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import one_line
 
 MAX_TEXT = 120
 # The words that name a terminal which reads OSC 777; of two ways, each would show the text again.

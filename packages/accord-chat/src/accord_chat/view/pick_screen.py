@@ -14,7 +14,7 @@ from textual.widgets.option_list import Option
 
 from accord_chat.model.fuzzy import best_matches
 from accord_chat.view.search_list import SearchField, SearchList
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import one_line
 
 MAX_SHOWN = 300
 

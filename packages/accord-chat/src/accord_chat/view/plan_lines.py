@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from accord.client.events import Plan
-from accord_terminal.toolkit.rows import Row
-from accord_terminal.toolkit.safe_text import printable
+from accord_terminal.toolkit.text import Row, printable
 from accord_terminal.toolkit.tool_rows import plan_rows
 
 

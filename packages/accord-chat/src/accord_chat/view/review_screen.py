@@ -16,8 +16,7 @@ from accord_chat.live_session import LiveSession
 from accord_chat.model.hunks import Hunk
 from accord_chat.model.review import ReviewedHunk
 from accord_chat.view.rows_view import RowsView
-from accord_terminal.toolkit.rows import Row
-from accord_terminal.toolkit.safe_text import one_line, printable, relative_path
+from accord_terminal.toolkit.text import Row, one_line, printable, relative_path
 
 WORDS = {
     "open": ("not decided", "bold"),

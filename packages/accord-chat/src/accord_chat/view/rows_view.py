@@ -13,7 +13,7 @@ from textual.strip import Strip
 
 from accord_chat.view.lazy_lines import FoldedRows
 from accord_chat.view.selectable import SCROLL_KEYS, SelectableView
-from accord_terminal.toolkit.rows import Row
+from accord_terminal.toolkit.text import Row
 
 MAX_ROWS = 20_000
 

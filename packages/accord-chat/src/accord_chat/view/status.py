@@ -9,7 +9,7 @@ from rich.text import Text
 from accord.client.transcript import Transcript
 from accord.types.session import SelectOption
 from accord_chat.live_session import LiveSession
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import one_line
 from accord_trace.summary import counted
 
 SPINNER = "◐◓◑◒"

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from accord_chat.live_session import LiveSession
 from accord_chat.model.known_agents import short_name
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import one_line
 
 MAX_TITLE = 24
 MAX_AGENT = 14

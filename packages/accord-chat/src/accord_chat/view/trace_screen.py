@@ -25,8 +25,7 @@ from accord_chat.view.field import Field
 from accord_chat.view.message_list import MessageList
 from accord_chat.view.rows_view import RowsView
 from accord_chat.view.viewer_screen import ViewerScreen
-from accord_terminal.toolkit.rows import Row
-from accord_terminal.toolkit.safe_text import last_lines, one_line
+from accord_terminal.toolkit.text import Row, last_lines, one_line
 from accord_trace.selection import Filter
 from accord_trace.summary import counted, duration, size
 

@@ -28,7 +28,7 @@ from accord_chat.view.lazy_lines import Lines
 from accord_chat.view.pictures.previews import PICTURE, Previews
 from accord_chat.view.selectable import SelectableView
 from accord_chat.view.strips import text_strips
-from accord_terminal.toolkit.rows import GUTTER
+from accord_terminal.toolkit.text import GUTTER
 
 if TYPE_CHECKING:
     from textual.app import App

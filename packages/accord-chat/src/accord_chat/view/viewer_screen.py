@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from accord_chat.view.rows_view import RowsView
-from accord_terminal.toolkit.rows import Row
+from accord_terminal.toolkit.text import Row
 
 
 class ViewerScreen(ModalScreen[None]):

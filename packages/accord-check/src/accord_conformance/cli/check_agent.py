@@ -38,7 +38,7 @@ from accord_conformance.harness.scenario import Scenario
 from accord_conformance.harness.traces import write_trace
 from accord_conformance.reports.run_result import RunResult
 from accord_conformance.rules.selection import UnknownName, select_scenarios, validate_skips
-from accord_terminal.toolkit.remote_token import read_token, token_file_option
+from accord_terminal.toolkit.options import read_token, token_file_option
 
 _PATH = click.Path(dir_okay=False, path_type=Path)
 _SECONDS = click.FloatRange(0, min_open=True)

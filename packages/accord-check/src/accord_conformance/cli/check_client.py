@@ -27,7 +27,7 @@ from accord_conformance.harness.raw_connection import RawConnection
 from accord_conformance.harness.traces import trace_bytes
 from accord_conformance.reports.formats import report_bytes
 from accord_conformance.reports.run_result import RunResult, verdict
-from accord_terminal.toolkit.remote_token import TOKEN_VARIABLE, read_token, token_file_option
+from accord_terminal.toolkit.options import TOKEN_VARIABLE, read_token, token_file_option
 
 _KINDS = ("ws", "http")  # of URLs
 _NOT_WRITTEN = 2

@@ -19,7 +19,7 @@ from accord_fleet.report.texts import OUTCOMES, command_for_trace, money
 from accord_fleet.tasks.problems import closest
 from accord_fleet.types.result import Result, Usage, Verdict
 from accord_fleet.types.task import Task
-from accord_terminal.toolkit.columns import table_lines
+from accord_terminal.toolkit.text import table_lines
 from accord_trace.summary import counted, duration
 
 _SHOWN_LINES = 60  # of one text

@@ -16,7 +16,7 @@ from accord_fleet.dataset.dataset import Dataset
 from accord_fleet.dataset.status import RunStatus, run_status
 from accord_fleet.progress.wording import clock_time
 from accord_fleet.report.texts import money, number
-from accord_terminal.toolkit.columns import table_lines
+from accord_terminal.toolkit.text import table_lines
 from accord_trace.summary import counted
 
 _FOLLOW_S = 5.0

@@ -23,7 +23,7 @@ from accord_fleet.report.texts import (
     short_range,
     unjudged,
 )
-from accord_terminal.toolkit.columns import table_lines
+from accord_terminal.toolkit.text import table_lines
 from accord_trace.summary import counted, duration
 
 _SHOWN_AGENTS = 30

@@ -9,10 +9,122 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from accord.errors import AccordError
 from accord.text import lenient_json
-from accord_terminal.agents.environment import allowed_environment
-from accord_terminal.agents.errors import RegistryError
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import one_line
+
+# Why an agent was not found or not installed.
+
+
+class RegistryError(AccordError):
+    """The index of a registry cannot be loaded or read, or has no such agent."""
+
+
+class InstallError(AccordError):
+    """An agent was not installed; what was installed before is as it was."""
+
+
+# Which variables an entry of a registry may set for its agent.
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# They change which programs and libraries are loaded, where files are, and who is trusted.
+_PREFIXES = (
+    "ACCORD_",
+    "AWS_",
+    "AZURE_",
+    "BUN_",
+    "CARGO_",
+    "CONDA_",
+    "CURL_",
+    "DENO_",
+    "DOCKER_",
+    "DYLD_",
+    "GCONV_",
+    "GIT_",
+    "GITHUB_",
+    "GLIBC_",
+    "GPG_",
+    "JAVA_",
+    "JDK_",
+    "KUBE",
+    "LD_",
+    "LUA_",
+    "MALLOC_",
+    "NODE_",
+    "NPM_",
+    "OPENSSL_",
+    "PERL",
+    "PIP_",
+    "PNPM_",
+    "PYTHON",
+    "RUBY",
+    "RUST",
+    "SSH_",
+    "SSL_",
+    "SUDO_",
+    "UV_",
+    "XDG_",
+    "YARN_",
+)
+_NAMES = frozenset(
+    (
+        "ALL_PROXY",
+        "APPDATA",
+        "BASH_ENV",
+        "BROWSER",
+        "CDPATH",
+        "CLASSPATH",
+        "COMSPEC",
+        "DISPLAY",
+        "EDITOR",
+        "ENV",
+        "GEM_HOME",
+        "GEM_PATH",
+        "GOFLAGS",
+        "GOPATH",
+        "HOME",
+        "HTTPS_PROXY",
+        "HTTP_PROXY",
+        "IFS",
+        "LOCALAPPDATA",
+        "LOGNAME",
+        "NO_PROXY",
+        "PAGER",
+        "PATH",
+        "PATHEXT",
+        "PROGRAMDATA",
+        "PROGRAMFILES",
+        "PWD",
+        "REQUESTS_CA_BUNDLE",
+        "SHELL",
+        "SHELLOPTS",
+        "SYSTEMROOT",
+        "TEMP",
+        "TMP",
+        "TMPDIR",
+        "USER",
+        "USERNAME",
+        "USERPROFILE",
+        "VIRTUAL_ENV",
+        "VISUAL",
+        "WINDIR",
+        "ZDOTDIR",
+        "_JAVA_OPTIONS",
+    )
+)
+
+
+def is_allowed(name: str) -> bool:
+    """Return whether an entry may set this variable (R-REG-12)."""
+    upper = name.upper()  # Windows does not distinguish, and proxies have small names too
+    return bool(_NAME.fullmatch(name)) and upper not in _NAMES and not upper.startswith(_PREFIXES)
+
+
+def allowed_environment(env: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Return the variables that may be set, and the names of the others."""
+    kept = {name: value for name, value in env.items() if is_allowed(name) and "\0" not in value}
+    return kept, sorted(env.keys() - kept.keys())
+
 
 Kind: TypeAlias = Literal["binary", "uvx", "npx"]
 _ID = re.compile(r"[a-z][a-z0-9-]{0,99}")

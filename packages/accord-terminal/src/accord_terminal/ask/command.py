@@ -19,13 +19,12 @@ from accord_terminal.ask.options import (
     read_prompt,
     retries_option,
 )
-from accord_terminal.toolkit.remote_token import read_token, token_file_option
+from accord_terminal.toolkit.options import read_token, token_file_option
 
 if TYPE_CHECKING:
     from accord.types.mcp import McpServer
-    from accord_terminal.ask.held_session import HeldSession
-    from accord_terminal.toolkit.agent_names import NamedAgent
-    from accord_terminal.toolkit.settings import Settings
+    from accord_terminal.ask.options import HeldSession
+    from accord_terminal.toolkit.agent_names import NamedAgent, Settings
 
 
 # Imports inside functions keep `--help` and completion fast.
@@ -126,12 +125,12 @@ class _CommandLine(Struct, kw_only=True):
     def _mcp_servers(self, default: str | None) -> tuple[McpServer, ...]:
         files = self.mcp_files
         if default is not None and not files:
-            from accord_terminal.toolkit import settings
+            from accord_terminal.toolkit import agent_names as settings
 
             files = (settings.path().parent / default,)
         if not files:
             return ()
-        from accord_terminal.toolkit.mcp_file import McpFileError, read_mcp_file
+        from accord_terminal.toolkit.session_setup import McpFileError, read_mcp_file
 
         try:
             return tuple(server for file in files for server in read_mcp_file(file))
@@ -177,7 +176,7 @@ def _check_assignments(
 def _complete_agent(
     _context: click.Context, _option: click.Parameter, incomplete: str
 ) -> list[str]:
-    from accord_terminal.toolkit import settings
+    from accord_terminal.toolkit import agent_names as settings
     from accord_terminal.toolkit.agent_names import named_agents
 
     try:
@@ -319,7 +318,7 @@ def _held_session(line: _CommandLine) -> HeldSession:
 
 def _find_agent(name: str | None) -> tuple[Settings, NamedAgent]:
     """Return the settings, and the agent that --agent names."""
-    from accord_terminal.toolkit import settings
+    from accord_terminal.toolkit import agent_names as settings
     from accord_terminal.toolkit.agent_names import find_agent
 
     try:

@@ -19,8 +19,8 @@ from accord.types.tool_calls import TerminalView
 from accord_terminal.sessions.entries import Entry
 from accord_terminal.sessions.records import Record
 from accord_terminal.sessions.turns import Turn, turns_of
-from accord_terminal.toolkit.conversation_markdown import agent_text, plain, quoted, tool_call_parts
-from accord_terminal.toolkit.safe_text import printable
+from accord_terminal.toolkit.text import printable
+from accord_terminal.toolkit.tool_rows import agent_text, plain, quoted, tool_call_parts
 
 SCHEMA = "accord.session.export.v1"
 

@@ -11,9 +11,8 @@ import click
 
 from accord_terminal.sessions.errors import LoginRequired
 from accord_terminal.sessions.records import Record
-from accord_terminal.toolkit import settings
-from accord_terminal.toolkit.agent_names import find_agent
-from accord_terminal.toolkit.installed_agents import SettingsError
+from accord_terminal.toolkit import agent_names as settings
+from accord_terminal.toolkit.agent_names import SettingsError, find_agent
 
 
 def login_words(record: Record) -> tuple[str, ...]:

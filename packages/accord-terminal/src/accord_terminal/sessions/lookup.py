@@ -10,7 +10,7 @@ from accord.text.excerpt import one_line
 from accord_terminal.sessions.errors import USAGE, NoSession, SessionsError
 from accord_terminal.sessions.records import Approvals, Record, Store, now
 from accord_terminal.sessions.scope import folders_upward
-from accord_terminal.toolkit import settings
+from accord_terminal.toolkit import agent_names as settings
 from accord_terminal.toolkit.agent_names import NamedAgent, find_agent
 
 _MOST_CHARACTERS = 64

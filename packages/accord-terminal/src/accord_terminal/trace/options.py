@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from accord.text.excerpt import one_line
-from accord_terminal.toolkit.recording_options import Option, bytes_of, own_path
+from accord_terminal.toolkit.options import Option, bytes_of, own_path
 from accord_trace.reading import Trace, TraceError, open_traces
 from accord_trace.recording import Recording
 from accord_trace.records import Direction

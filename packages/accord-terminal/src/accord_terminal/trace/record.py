@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from accord.errors import StartError
-from accord_terminal.toolkit.recording_options import (
+from accord_terminal.toolkit.options import (
     bytes_of,
     max_size_option,
     no_redact_option,

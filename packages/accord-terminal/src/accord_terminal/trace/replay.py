@@ -18,8 +18,7 @@ from accord.transports.base import TransportFactory, opened
 from accord.transports.process import process
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 from accord.transports.stdio import stdio
-from accord_terminal.toolkit.recording_options import own_path
-from accord_terminal.toolkit.remote_token import connection_options, read_token
+from accord_terminal.toolkit.options import connection_options, own_path, read_token
 from accord_terminal.trace.options import (
     Unreadable,
     directions,

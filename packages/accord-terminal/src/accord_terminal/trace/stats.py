@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from accord.text.excerpt import one_line
-from accord_terminal.toolkit.columns import terminal_width
+from accord_terminal.toolkit.text import terminal_width
 from accord_terminal.trace.options import (
     Unreadable,
     directions,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
 
 from accord.text.excerpt import one_line
-from accord_terminal.toolkit.columns import table_lines
+from accord_terminal.toolkit.text import table_lines
 from accord_trace.stats import Stats
 from accord_trace.summary import counted, duration, size
 

@@ -14,7 +14,7 @@ from accord.proxy.multiplexed import serve_stages
 from accord.proxy.stage import Stage
 from accord.transports.base import Frame
 from accord.transports.stdio import stdio
-from accord_terminal.toolkit.recording_options import max_size_option, no_redact_option
+from accord_terminal.toolkit.options import max_size_option, no_redact_option
 from accord_terminal.trace.options import open_recording, path_option, report_waiting
 from accord_trace.chain_recorder import proxy_recorder
 

@@ -13,7 +13,7 @@ from accord_chat.model.known_agents import KnownAgent
 from accord_chat.view.chat_screen import ChatScreen
 from accord_chat.view.commands.base import Command
 from accord_chat.view.pick_screen import Choice, PickScreen
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import one_line
 
 
 class _Start(Struct, frozen=True):

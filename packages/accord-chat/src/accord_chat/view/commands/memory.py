@@ -6,7 +6,7 @@ from accord_chat.model.permission_memory import RememberedRule
 from accord_chat.view.chat_screen import ChatScreen
 from accord_chat.view.commands.base import Command
 from accord_chat.view.pick_screen import Choice, PickScreen
-from accord_terminal.toolkit.safe_text import printable
+from accord_terminal.toolkit.text import printable
 
 
 def _show_memory(screen: ChatScreen) -> None:

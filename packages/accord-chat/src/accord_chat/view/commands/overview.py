@@ -8,7 +8,7 @@ from accord_chat.view.chat_screen import ChatScreen
 from accord_chat.view.commands.base import Command
 from accord_chat.view.pick_screen import Choice, PickScreen
 from accord_chat.view.viewer_screen import ViewerScreen
-from accord_terminal.toolkit.rows import Row
+from accord_terminal.toolkit.text import Row
 
 Keys = Sequence[tuple[str, str]]  # a key, and what it does
 

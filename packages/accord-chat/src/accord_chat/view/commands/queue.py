@@ -12,7 +12,7 @@ from accord_chat.view.chat_screen import ChatScreen
 from accord_chat.view.commands.base import Command
 from accord_chat.view.pick_screen import Choice, PickScreen
 from accord_terminal.sessions.named import QueuedPrompt as SharedPrompt
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import one_line
 
 _Entry: TypeAlias = QueuedPrompt | SharedPrompt
 

@@ -11,7 +11,7 @@ from accord_chat.live_session import LiveSession
 from accord_chat.view.chat_screen import ChatScreen
 from accord_chat.view.commands.base import Command
 from accord_chat.view.pick_screen import Choice, PickScreen
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import one_line
 
 LIST_S = 30.0  # for the agent to list its sessions
 OLDEST = datetime.min.replace(tzinfo=UTC)  # of sessions without a time

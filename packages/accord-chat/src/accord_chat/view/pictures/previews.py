@@ -14,8 +14,7 @@ from accord_chat.view.pictures.background import Background
 from accord_chat.view.pictures.decode import Broken, Pixels, decode
 from accord_chat.view.pictures.half_cells import half_cells
 from accord_chat.view.strips import row_strips
-from accord_terminal.toolkit.rows import Row
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import Row, one_line
 
 PICTURE = "picture"  # the key of the number of an image in the metadata of a cell's style
 MAX_COLUMNS = 48

@@ -17,13 +17,15 @@ from accord.errors import AccordError
 from accord_chat.registry import Installing
 from accord_chat.view.rows_view import RowsView
 from accord_terminal.agents.index import Entry, Kind
-from accord_terminal.agents.installation import installable_kinds
-from accord_terminal.agents.preview import install_steps, source_text
-from accord_terminal.agents.progress import Progress
+from accord_terminal.agents.installation import (
+    Progress,
+    install_steps,
+    installable_kinds,
+    source_text,
+)
 from accord_terminal.agents.registry import Catalogue
-from accord_terminal.toolkit.installed_agents import load_installed
-from accord_terminal.toolkit.rows import Row
-from accord_terminal.toolkit.safe_text import one_line, printable
+from accord_terminal.toolkit.agent_names import load_installed
+from accord_terminal.toolkit.text import Row, one_line, printable
 
 CANCEL_S = 2.0  # for an installation to end; its thread may wait for a silent server
 

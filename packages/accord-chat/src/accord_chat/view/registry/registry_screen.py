@@ -19,8 +19,8 @@ from accord_chat.view.search_list import SearchField, SearchList
 from accord_terminal.agents.index import Entry
 from accord_terminal.agents.installation import installable_kinds
 from accord_terminal.agents.registry import Catalogue
-from accord_terminal.toolkit.installed_agents import InstalledAgent, load_installed
-from accord_terminal.toolkit.safe_text import one_line, printable
+from accord_terminal.toolkit.agent_names import InstalledAgent, load_installed
+from accord_terminal.toolkit.text import one_line, printable
 
 
 class RegistryScreen(SearchList[str]):

@@ -15,12 +15,11 @@ from accord_terminal.agents.command.options import (
     warn,
 )
 from accord_terminal.agents.index import Entry, Kind
-from accord_terminal.agents.installation import choose_kind, install, own_target
-from accord_terminal.agents.progress import Progress
+from accord_terminal.agents.installation import Progress, choose_kind, install, own_target
 from accord_terminal.agents.registry import Catalogue
-from accord_terminal.toolkit import settings
-from accord_terminal.toolkit.installed_agents import InstalledAgent, load_installed
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit import agent_names as settings
+from accord_terminal.toolkit.agent_names import InstalledAgent, load_installed
+from accord_terminal.toolkit.text import one_line
 
 _PATIENCE_S = 2  # before the time of a step is shown
 _LINE_S = 10.0  # between lines that are not at a terminal

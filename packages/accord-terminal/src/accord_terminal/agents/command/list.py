@@ -8,9 +8,14 @@ import sys
 
 import click
 
-from accord_terminal.toolkit import settings
-from accord_terminal.toolkit.agent_names import DEFAULT, NamedAgent, named_agents
-from accord_terminal.toolkit.installed_agents import InstalledAgent, load_installed
+from accord_terminal.toolkit import agent_names as settings
+from accord_terminal.toolkit.agent_names import (
+    DEFAULT,
+    InstalledAgent,
+    NamedAgent,
+    load_installed,
+    named_agents,
+)
 
 
 @click.command()

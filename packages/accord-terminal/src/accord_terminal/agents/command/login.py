@@ -12,11 +12,11 @@ from accord.errors import AccordError, AuthRequired
 from accord.local.run import run_program
 from accord.transports.registry import is_url
 from accord_terminal.agents.command.options import reports_errors
-from accord_terminal.toolkit import settings
+from accord_terminal.toolkit import agent_names as settings
 from accord_terminal.toolkit.agent_names import NamedAgent, complete_name, find_agent
-from accord_terminal.toolkit.keyboard import read_line
-from accord_terminal.toolkit.safe_text import one_line
-from accord_terminal.toolkit.terminal_login import login_failure, run_terminal_login
+from accord_terminal.toolkit.login import login_failure, run_terminal_login
+from accord_terminal.toolkit.questions import read_line
+from accord_terminal.toolkit.text import one_line
 
 _INITIALIZE_S = 120.0
 

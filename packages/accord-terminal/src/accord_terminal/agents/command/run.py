@@ -12,9 +12,8 @@ from accord.errors import AccordError
 from accord.transports.command_line import find_program
 from accord.transports.registry import is_url
 from accord_terminal.agents.command.options import reports_errors
-from accord_terminal.toolkit import settings
-from accord_terminal.toolkit.agent_names import complete_name, named_agents
-from accord_terminal.toolkit.installed_agents import load_installed
+from accord_terminal.toolkit import agent_names as settings
+from accord_terminal.toolkit.agent_names import complete_name, load_installed, named_agents
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})

@@ -10,7 +10,7 @@ import click
 from accord_terminal.agents.command.options import catalogue_of, registry_option, reports_errors
 from accord_terminal.agents.index import Entry
 from accord_terminal.agents.installation import installable_kinds
-from accord_terminal.toolkit.installed_agents import load_installed
+from accord_terminal.toolkit.agent_names import load_installed
 
 
 @click.command()

@@ -7,9 +7,8 @@ import json
 import click
 
 from accord_terminal.agents.command.options import catalogue_of, registry_option, reports_errors
-from accord_terminal.agents.installation import installable_kinds
-from accord_terminal.agents.preview import source_text
-from accord_terminal.toolkit.installed_agents import load_installed
+from accord_terminal.agents.installation import installable_kinds, source_text
+from accord_terminal.toolkit.agent_names import load_installed
 
 
 @click.command()

@@ -7,10 +7,10 @@ import click
 from accord.errors import AccordError
 from accord_terminal.agents.command.install import install_one
 from accord_terminal.agents.command.options import catalogue_of, reports_errors, warn
-from accord_terminal.agents.errors import InstallError
+from accord_terminal.agents.index import InstallError
 from accord_terminal.agents.installation import choose_kind
 from accord_terminal.agents.registry import Catalogue
-from accord_terminal.toolkit.installed_agents import load_installed
+from accord_terminal.toolkit.agent_names import load_installed
 
 
 @click.command()

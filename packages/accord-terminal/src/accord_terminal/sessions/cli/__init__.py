@@ -68,7 +68,7 @@ class _SessionGroup(click.Group):
         try:
             return super().invoke(ctx)
         except SessionsError as exc:
-            messages = import_module("accord_terminal.ask.error_messages")
+            messages = import_module("accord_terminal.ask.views")
             lines = messages.failure_lines(
                 messages.Failure(str(exc)), messages.LastLines.of(exc), "accord session"
             )

@@ -15,7 +15,7 @@ from accord_terminal.sessions.export import exported
 from accord_terminal.sessions.journal import JournalReader
 from accord_terminal.sessions.lookup import existing_session
 from accord_terminal.sessions.records import Store
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import one_line
 
 _FORMS = {".md": "markdown", ".html": "html", ".htm": "html", ".json": "json"}
 

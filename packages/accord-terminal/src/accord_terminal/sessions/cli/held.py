@@ -24,7 +24,7 @@ from accord.transports.base import Transport, TransportFactory
 from accord.transports.pipes import PipeTransport
 from accord.transports.process_output import LastLines
 from accord_terminal.ask.options import CANCELLED, AskOptions
-from accord_terminal.ask.views.lazy_view import write_stderr
+from accord_terminal.ask.views import write_stderr
 from accord_terminal.sessions.cli.others_answers import OthersAnswers
 from accord_terminal.sessions.cli.waiting import shows_wait
 from accord_terminal.sessions.errors import FAILED, LoginRequired, OwnerError, SessionsError

@@ -21,7 +21,7 @@ from accord_terminal.sessions.journal import Journal
 from accord_terminal.sessions.locks import locked
 from accord_terminal.sessions.lookup import LookupFailed, check_name, named_agent
 from accord_terminal.sessions.records import Record, Store
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import one_line
 
 _decode_entry = msgspec.json.Decoder(Entry).decode
 

@@ -7,7 +7,7 @@ from typing import TextIO
 from accord.client.events import ContentChunk, Event, Plan, Text, ToolCall
 from accord.client.transcript import calls_left_open
 from accord.types.content import text_of
-from accord_terminal.ask.error_messages import stderr_lines
+from accord_terminal.ask.views import stderr_lines
 from accord_terminal.sessions.entries import (
     Answered,
     Asked,
@@ -21,7 +21,7 @@ from accord_terminal.sessions.entries import (
     Updated,
 )
 from accord_terminal.sessions.owner.translate import Translator
-from accord_terminal.toolkit.safe_text import one_line, printable
+from accord_terminal.toolkit.text import one_line, printable
 
 
 class JournalText:

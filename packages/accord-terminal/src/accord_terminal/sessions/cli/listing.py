@@ -18,8 +18,7 @@ from accord_terminal.sessions.lookup import existing_session
 from accord_terminal.sessions.named import CALL
 from accord_terminal.sessions.owners import has_owner, open_socket
 from accord_terminal.sessions.records import Record, Store
-from accord_terminal.toolkit.columns import table_lines, terminal_width
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import one_line, table_lines, terminal_width
 
 _STATUS_S = 5.0
 _AT_ONCE = 16  # owners that are asked

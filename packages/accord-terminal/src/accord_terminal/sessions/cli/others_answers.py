@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from accord_terminal.sessions.entries import BY_RULE, NOT_ASKED, TURN_ENDED
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import one_line
 
 
 class OthersAnswers:

@@ -10,7 +10,7 @@ from accord_terminal.sessions.cli.options import json_option, print_result
 from accord_terminal.sessions.errors import FAILED, StoreError
 from accord_terminal.sessions.owners import has_owner
 from accord_terminal.sessions.records import Record, Store
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import one_line
 
 
 @click.command("prune")

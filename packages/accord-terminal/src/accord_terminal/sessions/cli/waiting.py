@@ -10,11 +10,11 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from accord_terminal.ask.views.lazy_view import write_stderr
+from accord_terminal.ask.views import write_stderr
 from accord_terminal.sessions.errors import OwnerStarts, SessionsError
 from accord_terminal.sessions.owners import has_owner, open_socket
 from accord_terminal.sessions.records import Record
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import one_line
 
 _QUIET_S = 1.0  # most agents start within it
 _AGAIN_S = 10.0

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from accord_terminal.sessions.compare.attempt import Attempt
-from accord_terminal.toolkit.safe_text import one_line, printable
+from accord_terminal.toolkit.text import one_line, printable
 
 _COLUMN = 36  # characters that a column needs
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}

@@ -37,11 +37,12 @@ from accord_terminal.sessions.owner.listener import serve_clients
 from accord_terminal.sessions.owner.owner import Owner
 from accord_terminal.sessions.owner.starting import Starting
 from accord_terminal.sessions.records import Record, Restored, Store, now
-from accord_terminal.toolkit.mcp_file import McpFileError, read_mcp_file
 from accord_terminal.toolkit.session_setup import (
+    McpFileError,
     apply_session_options,
     mode_option_id,
     option_values,
+    read_mcp_file,
     restore_session_options,
 )
 

@@ -1,4 +1,4 @@
-"""Shows a turn to people: Markdown, tool calls with diffs and output, the plan, a spinner."""
+"""The screen of `accord ask` for people: Markdown, tool calls, diffs, the plan, a spinner."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import os
 import stat
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
 
@@ -25,16 +25,15 @@ from accord.client.events import (
     Thought,
     ToolCall,
 )
+from accord.client.transcript import Transcript
 from accord.types.content import AudioContent, ContentBlock, ImageContent, text_of
+from accord.types.session import SelectOption, TokenUsage
 from accord.types.tool_calls import Diff
-from accord_terminal.ask.screen.live_region import LiveRegion
-from accord_terminal.ask.screen.turn_summary import summary_line
-from accord_terminal.toolkit.excerpt_place import lines_before_diff
-from accord_terminal.toolkit.rows import Row
-from accord_terminal.toolkit.safe_text import one_line, printable, relative_path
+from accord_terminal.toolkit.text import Row, one_line, printable, relative_path
 from accord_terminal.toolkit.tool_rows import (
     diffs_of,
     limited_diff_rows,
+    lines_before_diff,
     output_rows,
     plan_rows,
     terminal_ids,
@@ -47,9 +46,116 @@ if TYPE_CHECKING:
     from accord.client.session import ClientSession
     from accord.client.transcript import TerminalTranscript, Transcript
     from accord.client.turn import ClientTurn
-    from accord_terminal.ask.screen.piped_answer import PipedAnswer
-    from accord_terminal.toolkit.writer import Writer
+    from accord_terminal.ask.views import PipedAnswer
+    from accord_terminal.toolkit.text import Writer
 
+# The summary line of a turn: model, session, tokens, cost and time.
+
+
+def summary_line(
+    transcript: Transcript, tokens: TokenUsage | None, session_id: str, elapsed_s: float
+) -> str:
+    """Return the summary line, without unknown values."""
+    session = one_line(session_id, 100)
+    if not session.startswith("session"):
+        session = f"session {session}"
+    parts = [_model_name(transcript), session]
+    if tokens is not None:
+        parts.append(f"{tokens.total:,} tokens ({tokens.input:,} in, {tokens.output:,} out)")
+    usage = transcript.usage
+    if usage is not None and usage.size > 0:
+        parts.append(f"context {100 * usage.used / usage.size:.0f}% full")
+    if usage is not None and usage.cost is not None:
+        parts.append(f"{usage.cost.amount:.2f} {one_line(usage.cost.currency, 10)}")
+    parts.append(_format_time(elapsed_s))
+    return " · ".join(part for part in parts if part)
+
+
+def _model_name(transcript: Transcript) -> str:
+    for option in transcript.options:
+        if isinstance(option, SelectOption) and "model" in (option.category, option.id):
+            names = {choice.value: choice.name for choice in option.choices}
+            return one_line(names.get(option.value, option.value), 60)
+    return ""
+
+
+def _format_time(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, seconds = divmod(round(seconds), 60)
+    return f"{minutes} min {seconds} s"
+
+
+# The lines below the permanent output: unfinished text, running tool calls, plan, spinner.
+
+FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+LIVE_LINES = 8  # of a running tool call
+PLAN_LINES = 8
+MAX_MARKDOWN_CHARACTERS = 8 * 1024  # a longer unfinished block is shown as plain text
+SPACIOUS_LINES = 14  # a terminal with fewer lines gets no blank lines
+
+
+class LiveRegion:
+    """Renders the lines that the next write replaces."""
+
+    def __init__(self, writer: Writer, markdown_lines: Callable[[str], list[str]]) -> None:
+        self.activity = "working"
+        self.stderr_hint = ""  # the agent's last line of stderr
+        self._writer = writer
+        self._markdown_lines = markdown_lines
+        self._started_s = time.monotonic()
+
+    def render(
+        self, text: str, thought: str, running: Sequence[Sequence[Row]], plans: Sequence[Plan]
+    ) -> list[str]:
+        """Return the lines; there are fewer than the terminal has."""
+        writer = self._writer
+        room = max(writer.size[1] - 2, 1)
+        status = [self._status_line(thought)]
+        planned: list[str] = []
+        for plan in plans:
+            if plan.markdown is None:
+                planned += writer.render_rows(plan_rows(plan, PLAN_LINES))
+        calls: list[str] = []
+        for rows in running:
+            lines = writer.render_rows(rows)
+            calls += lines if len(lines) <= LIVE_LINES else [lines[0], *lines[1 - LIVE_LINES :]]
+        left = room - len(status)
+        planned = planned[: left // 2]
+        left -= len(planned)
+        calls = calls[-max(left - 3, 1) :] if left > 1 else []
+        left -= len(calls)
+        text_lines = self._text_lines(text)
+        text_lines = text_lines[-left:] if left > 0 else []
+        sections = [section for section in (text_lines, calls, planned, status) if section]
+        blank = [""] if room >= SPACIOUS_LINES else []
+        drawn = list(blank) if sections[0] is not status or room >= SPACIOUS_LINES else []
+        for number, section in enumerate(sections):
+            drawn += [*(blank if number else []), *section]
+        return drawn[-room:]
+
+    def _text_lines(self, text: str) -> list[str]:
+        if not text.strip():
+            return []
+        writer = self._writer
+        if len(text) > MAX_MARKDOWN_CHARACTERS:
+            return writer.fold_text(text[-MAX_MARKDOWN_CHARACTERS:], writer.width)
+        return self._markdown_lines(text)
+
+    def _status_line(self, thought: str) -> str:
+        passed_s = time.monotonic() - self._started_s
+        frame = FRAMES[int(passed_s * 10) % len(FRAMES)]
+        doing = self.activity
+        if self.stderr_hint:
+            doing = f"{doing} · {self.stderr_hint}"
+        elif thought.strip():
+            last = one_line(printable(thought[-400:]).strip().rpartition("\n")[2])
+            doing = f"thinking · {last}"
+        line = f"{frame} {int(passed_s)}s {doing}"
+        return self._writer.render_rows([Row(self._writer.cut_line(line), "dim")])[0]
+
+
+# Shows a turn to people: Markdown, tool calls with diffs and output, the plan, a spinner.
 
 TICK_S = 0.1
 SEVERITIES = {"error": "red", "warning": "yellow"}

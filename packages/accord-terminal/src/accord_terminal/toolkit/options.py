@@ -1,4 +1,4 @@
-"""The token for remote agents: read from a file or the environment, never the command line."""
+"""The options of the commands that record messages; none of them imports what records."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import click
+
+# The token for remote agents: read from a file or the environment, never the command line.
 
 TOKEN_VARIABLE = "ACCORD_TOKEN"
 
@@ -64,3 +66,27 @@ def read_token(file: Path | None) -> str | None:
     if not text or len(text.split()) != 1:
         raise click.UsageError(f"--token-file: expected one token in {file}")
     return text
+
+
+Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+no_redact_option: Option = click.option(
+    "--no-redact", is_flag=True, help="Keep secrets: environment, headers, logins."
+)
+max_size_option: Option = click.option(
+    "--max-size",
+    type=click.FloatRange(0, min_open=True),
+    metavar="MB",
+    help="Continue in a new file after this size.",
+)
+_MEGABYTE = 1_000_000
+
+
+def own_path(path: Path) -> Path:
+    """Return the path with `{pid}` replaced by the number of this process."""
+    return path.with_name(path.name.replace("{pid}", str(os.getpid())))
+
+
+def bytes_of(max_size: float | None) -> int | None:
+    """Return a size in megabytes as bytes."""
+    return None if max_size is None else round(max_size * _MEGABYTE)
