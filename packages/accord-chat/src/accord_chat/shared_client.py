@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from accord_terminal.sessions.cli.others_answers import OthersAnswers
-from accord_terminal.sessions.cursor import place_of
+from accord_terminal.sessions.cli.prompt import OthersAnswers
+from accord_terminal.sessions.journal import place_of
 from accord_terminal.sessions.named import CALL, QueuedPrompt, SessionStatus
 
 if TYPE_CHECKING:

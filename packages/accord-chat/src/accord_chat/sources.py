@@ -16,8 +16,13 @@ from accord.transports.registry import is_url
 from accord.version import ProtocolVersion
 from accord_chat.model.known_agents import KnownAgent
 from accord_chat.source import GivenOptions, OwnAgent, SharedSession, Source, SourceSetup
-from accord_terminal.toolkit import agent_names as settings
-from accord_terminal.toolkit.agent_names import DEFAULT, NamedAgent, find_agent, named_agents
+from accord_terminal.toolkit.agent_names import (
+    DEFAULT,
+    NamedAgent,
+    find_agent,
+    named_agents,
+    settings_path,
+)
 from accord_terminal.toolkit.options import read_token
 from accord_terminal.toolkit.session_setup import McpFileError, read_mcp_file
 
@@ -123,7 +128,7 @@ class Sources:
     def _mcp_servers(self, entry: AgentEntry) -> tuple[McpServer, ...]:
         files = self._options.mcp_files
         if entry.mcp is not None and not files:
-            files = (settings.path().parent / entry.mcp,)
+            files = (settings_path().parent / entry.mcp,)
         try:
             return tuple(server for file in files for server in read_mcp_file(file))
         except McpFileError as error:

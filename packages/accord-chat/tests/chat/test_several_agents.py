@@ -303,15 +303,15 @@ def test_rules_for_a_named_agent_are_not_for_others(config: Path) -> None:
 
 
 def test_named_agents_that_can_start_are_listed_with_the_default_first(config: Path) -> None:
-    from accord_terminal.toolkit import agent_names as settings
+    from accord_terminal.toolkit.agent_names import load_settings, settings_path
 
     config.mkdir()
-    settings.path().write_text(
+    settings_path().write_text(
         f"[agents.mine]\ncommand = ['{sys.executable}', 'agent.py']\n"
         "[agents.far]\ncommand = 'wss://agent.example/acp'\n"
         "[agents.missing]\ncommand = '/no/such/program'\n"
     )
-    known = Sources(ChatOptions(agent="script"), settings.load()).known()
+    known = Sources(ChatOptions(agent="script"), load_settings()).known()
     assert [(one.label, one.origin) for one in known if one.origin != "well known"] == [
         ("script", "bundled"),
         ("far", "settings"),

@@ -40,25 +40,14 @@ ALWAYS = {
     "accord_terminal.toolkit.login",
     "accord_terminal.ask.options",
     "accord_terminal.toolkit.options",
-    "accord_terminal.ask.run",
     "accord_terminal.toolkit.text",
-    "accord_terminal.toolkit.session_setup",
-    "accord_terminal.toolkit.login",
-    "accord_terminal.ask.views",
     "accord_terminal.ask.views",
     "accord_terminal.click_group",
-    "accord_terminal.toolkit.agent_names",
-    "accord_terminal.toolkit.agent_names",
 }
 FOR_PEOPLE = {
     "accord_terminal.ask.screen",
     "accord_terminal.toolkit.tool_rows",
-    "accord_terminal.toolkit.tool_rows",
-    "accord_terminal.ask.screen",
-    "accord_terminal.ask.screen",
     "accord_terminal.toolkit.text",
-    "accord_terminal.toolkit.tool_rows",
-    "accord_terminal.ask.screen",
 }
 VIEWS = {
     "--json": {"accord_terminal.ask.views"},
@@ -68,7 +57,6 @@ VIEWS = {
     | {
         "accord_terminal.toolkit.terminal_output",
         "accord_terminal.toolkit.markdown",
-        "accord_terminal.toolkit.terminal_output",
     },
 }
 # Other packages, with what they import themselves.

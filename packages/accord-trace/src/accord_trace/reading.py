@@ -18,7 +18,6 @@ from accord_trace.records import Direction, Header, Record, decode_header, decod
 from accord_trace.trace_file import TraceError as TraceError
 from accord_trace.trace_file import Unpacker, part_path, unpacker_of
 
-
 _CHUNK = 1024 * 1024
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from accord_terminal.trace.stats_table import stats_table
+from accord_terminal.trace.stats import stats_table
 from accord_trace import open_trace
 from accord_trace.line_builder import Hop
 from accord_trace.stats import TurnStats, stats_of, stats_page

@@ -15,7 +15,7 @@ from textual.strip import Strip
 
 from accord_chat.model.traffic import Message, Traffic, matches
 from accord_chat.view.strips import ansi_strip
-from accord_terminal.trace.lines import short_line
+from accord_terminal.trace.show import short_line
 from accord_trace.selection import Filter
 
 MAX_CACHED = 400

@@ -27,13 +27,16 @@ from accord.text.secret_places import redacted_argv, redacted_text
 from accord.transports.process import process
 from accord.transports.registry import is_url
 from accord.version import __version__
-from accord_terminal.toolkit import agent_names as settings
 from accord_terminal.toolkit.agent_names import (
     MISSING,
     NamedAgent,
+    Settings,
+    SettingsError,
     complete_name,
     find_agent,
+    load_settings,
     named_agents,
+    settings_path,
 )
 from accord_terminal.toolkit.text import one_line
 
@@ -77,9 +80,9 @@ async def look_at_machine() -> Machine:
     """Return the facts; each program has 5 seconds to tell its version."""
     found = await asyncio.gather(*map(_program, _PROGRAMS))
     try:
-        settings.load()
+        load_settings()
         error = None
-    except settings.SettingsError as why:
+    except SettingsError as why:
         error = str(why)
     return Machine(
         accord=__version__,
@@ -87,8 +90,8 @@ async def look_at_machine() -> Machine:
         system=f"{platform.system()} {platform.machine()}",
         extras={extra: find_spec(module) is not None for extra, module in _EXTRAS.items()},
         programs=dict(zip(_PROGRAMS, found, strict=True)),
-        settings=str(settings.path()),
-        has_settings=settings.path().exists(),
+        settings=str(settings_path()),
+        has_settings=settings_path().exists(),
         settings_error=error,
     )
 
@@ -420,7 +423,7 @@ def command(agent: str | None, as_json: bool, timeout: float) -> int:
 
 
 async def _one(name: str, as_json: bool, limit_s: float) -> int:
-    found = await probe(find_agent(name, settings.load()), limit_s)
+    found = await probe(find_agent(name, load_settings()), limit_s)
     if as_json:
         _print_json(await look_at_machine(), [found], [])
     else:
@@ -430,7 +433,7 @@ async def _one(name: str, as_json: bool, limit_s: float) -> int:
 
 async def _all(as_json: bool, limit_s: float) -> int:
     machine = await look_at_machine()
-    known = settings.Settings() if machine.settings_error else settings.load()
+    known = Settings() if machine.settings_error else load_settings()
     agents = named_agents(known)
     there = [agent for agent in agents.values() if _is_there(agent)]
     missing = [name for name in agents if agents[name] not in there]

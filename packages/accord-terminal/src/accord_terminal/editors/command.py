@@ -28,8 +28,14 @@ from accord_terminal.editors.settings_file import (
     with_member,
     without_member,
 )
-from accord_terminal.toolkit import agent_names as settings
-from accord_terminal.toolkit.agent_names import DEFAULT, NamedAgent, complete_name, find_agent
+from accord_terminal.toolkit.agent_names import (
+    DEFAULT,
+    NamedAgent,
+    complete_name,
+    find_agent,
+    load_settings,
+    settings_path,
+)
 
 # The command of an agent as editors need it: with absolute paths.
 
@@ -359,7 +365,7 @@ def command(editor: str, name: str | None, prints: bool, remove: bool, chosen: P
     the endings .accord-backup, before the last change, and .accord-original, before the first one.
     """
     try:
-        known = settings.load()
+        known = load_settings()
         if remove and editor in JSON_EDITORS:
             # The agent need not exist any more.
             _remove(JSON_EDITORS[editor], name or known.ask.agent or DEFAULT, chosen, prints)
@@ -368,7 +374,7 @@ def command(editor: str, name: str | None, prints: bool, remove: bool, chosen: P
         if agent.source == "command line":
             raise EditorError(
                 f"No agent is named {name!r}: expected a name of `accord agents`. Your own agents "
-                f"get a name in {settings.path()}"
+                f"get a name in {settings_path()}"
             )
         if editor in JSON_EDITORS:
             place = JSON_EDITORS[editor]

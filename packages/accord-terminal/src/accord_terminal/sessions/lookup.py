@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
+
 from accord.text.excerpt import one_line
-from accord_terminal.sessions.errors import USAGE, NoSession, SessionsError
-from accord_terminal.sessions.records import Approvals, Record, Store, now
-from accord_terminal.sessions.scope import folders_upward
-from accord_terminal.toolkit import agent_names as settings
-from accord_terminal.toolkit.agent_names import NamedAgent, find_agent
+from accord_terminal.sessions.records import (
+    USAGE,
+    Approvals,
+    LoginRequired,
+    NoSession,
+    Record,
+    SessionsError,
+    Store,
+    folders_upward,
+    now,
+)
+from accord_terminal.toolkit.agent_names import (
+    NamedAgent,
+    SettingsError,
+    find_agent,
+    load_settings,
+    settings_path,
+)
 
 _MOST_CHARACTERS = 64
 
@@ -25,8 +43,8 @@ class LookupFailed(SessionsError):
 def named_agent(given: str | None) -> NamedAgent:
     """Return the agent for a value of `--agent`; None is the default one."""
     try:
-        return find_agent(given, settings.load())
-    except (settings.SettingsError, ValueError) as exc:
+        return find_agent(given, load_settings())
+    except (SettingsError, ValueError) as exc:
         raise LookupFailed(str(exc)) from None
 
 
@@ -128,7 +146,7 @@ def _find(
 
 
 def _default_mcp(named: str | None) -> tuple[str, ...]:
-    return () if named is None else (str(settings.path().parent / named),)
+    return () if named is None else (str(settings_path().parent / named),)
 
 
 def _none_text(name: str | None, cwd: Path, agent: str | None) -> str:
@@ -154,3 +172,29 @@ def _choices(records: Sequence[Record]) -> str:
         return f"--agent {' or '.join(names)}, or an id"
     ids = " or ".join(f"{record.id} ({record.agent})" for record in records)
     return f"-s {ids}"  # the same name has meant several commands
+
+
+# The login of an agent that a session holds: its owner has no terminal, so the client runs it.
+
+
+def login_words(record: Record) -> tuple[str, ...]:
+    """Return the arguments of `accord` that log in to the agent of a session."""
+    try:
+        is_known = find_agent(record.agent, load_settings()).argv == tuple(record.argv)
+    except (SettingsError, ValueError):
+        is_known = False
+    return ("agents", "login", record.agent if is_known else shlex.join(record.argv))
+
+
+def refusal(record: Record, why: str) -> str:
+    """Return what a user reads whose session needs a login."""
+    return f"{why}: log in with `{shlex.join(['accord', *login_words(record)])}`"
+
+
+def offer_login(error: LoginRequired, words: Sequence[str], cwd: str) -> bool:
+    """Ask the user at the terminal whether to log in now; return whether that succeeded."""
+    click.echo(f"accord: {error}", err=True)
+    if not click.confirm("Log in now?", default=True, err=True):
+        return False
+    command = [sys.executable, "-m", "accord", *words]
+    return subprocess.run(command, cwd=cwd, check=False).returncode == 0

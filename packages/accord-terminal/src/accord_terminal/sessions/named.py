@@ -17,11 +17,10 @@ from accord.client.permissions import Policy
 from accord.client.session import ClientSession
 from accord.errors import ConnectionLost
 from accord.transports.base import Transport
-from accord_terminal.sessions.entries import Entry
-from accord_terminal.sessions.errors import NoSession, OwnerError
+from accord_terminal.sessions.journal import Entry
 from accord_terminal.sessions.lookup import existing_session, named_agent, new_record
 from accord_terminal.sessions.owners import transport_to
-from accord_terminal.sessions.records import Record, Restored, Store
+from accord_terminal.sessions.records import NoSession, OwnerError, Record, Restored, Store
 
 CALL = "_accord/session/"
 _decode_entry: Callable[[bytes], Entry] = msgspec.json.Decoder(Entry).decode

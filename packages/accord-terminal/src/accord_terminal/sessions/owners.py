@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -17,11 +18,29 @@ from msgspec import Struct
 from accord.transports.base import Transport
 from accord.transports.pipes import PipeTransport
 from accord.transports.process_output import LastLines
-from accord_terminal.sessions.errors import LoginRequired, OwnerError, OwnerStarts
-from accord_terminal.sessions.folders import socket_path
-from accord_terminal.sessions.locks import is_locked
-from accord_terminal.sessions.peer import is_own_user
-from accord_terminal.sessions.records import Record, Store
+from accord_terminal.sessions.records import (
+    LoginRequired,
+    OwnerError,
+    OwnerStarts,
+    Record,
+    Store,
+    is_locked,
+    socket_path,
+)
+
+# Who is at the other end of a Unix socket (R-NAMED-06).
+
+_PEER = struct.Struct("3i")  # pid, uid, gid
+
+
+def is_own_user(connection: socket.socket) -> bool:
+    """Return whether the peer is a process of this user; elsewhere the folder's mode protects."""
+    if sys.platform != "linux":
+        return True
+    peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+    _pid, uid, _gid = _PEER.unpack(peer)
+    return uid == os.geteuid()
+
 
 STARTS, _READY = b" ", b"\n"  # what an owner says to those who connect; for ACP both are blank
 STOP = b"stop\n"  # what an owner hears that still starts

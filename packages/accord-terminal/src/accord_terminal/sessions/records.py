@@ -2,22 +2,213 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
 import re
-from collections.abc import Iterator
-from contextlib import suppress
+import stat
+import sys
+import tempfile
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
+from platformdirs import user_state_path
 
+from accord.errors import AccordError
 from accord.text.excerpt import one_line
-from accord_terminal.sessions.errors import StoreError
-from accord_terminal.sessions.folders import state_folder
-from accord_terminal.sessions.locks import locked
-from accord_terminal.sessions.scope import Scope
+
+# What goes wrong with persistent sessions, each with its exit status.
+
+# The exit statuses of `accord session` (R-NAMED-01).
+FAILED, USAGE, TIME_LIMIT, NO_SESSION, PERMISSION_DENIED, INTERRUPTED = 1, 2, 3, 4, 5, 130
+
+
+class SessionsError(AccordError):
+    """A persistent session cannot be used."""
+
+    status = FAILED
+
+
+class NoSession(SessionsError):
+    """There is no session of this name here."""
+
+    status = NO_SESSION
+
+
+class StoreError(SessionsError):
+    """The folder of the sessions cannot be used."""
+
+
+class JournalError(StoreError):
+    """The journal of a session cannot be written or read."""
+
+
+class OwnerError(SessionsError):
+    """The process that holds the agent cannot be started or reached, or has ended."""
+
+
+class OwnerStarts(OwnerError):
+    """The agent of the session is still starting."""
+
+
+class LoginRequired(OwnerError):
+    """The agent refuses to work without a login."""
+
+
+# The folders of persistent sessions: only this user can enter them (R-NAMED-06).
+
+SOCKET_BYTES = 99  # systems allow 104 or 108 bytes with the NUL
+_STATE = "ACCORD_STATE"
+
+
+def require_system() -> None:
+    """Raise `StoreError` on systems without Unix sockets and `flock`."""
+    if sys.platform == "win32":
+        raise StoreError(
+            "Persistent sessions need Unix sockets and file locks, which Python does not have on "
+            "Windows: use WSL, or `accord ask --continue`"
+        )
+
+
+def state_folder() -> Path:
+    """Return the folder of the records, in ACCORD_STATE or the platform's folder for state.
+
+    Raises `StoreError` if it cannot be made, or if others can write to it.
+    """
+    require_system()
+    named = os.environ.get(_STATE)
+    base = Path(named).expanduser() if named else user_state_path("accord", appauthor=False)
+    return _own_folder(base.absolute() / "named-sessions")
+
+
+def runtime_folder() -> Path:
+    """Return the folder of sockets and locks, in XDG_RUNTIME_DIR or the temporary folder."""
+    require_system()
+    named = os.environ.get("XDG_RUNTIME_DIR")
+    if named and Path(named).is_dir():
+        folder = Path(named) / "accord"
+        if len(os.fsencode(folder)) + 1 + 16 + len(".sock") <= SOCKET_BYTES:
+            return _own_folder(folder)
+    return _own_folder(Path(tempfile.gettempdir()) / f"accord-{os.getuid()}")
+
+
+def socket_path(record_id: str) -> Path:
+    """Return where the owner of a record listens; below 100 bytes.
+
+    Raises `StoreError` if the temporary folder has too long a path.
+    """
+    key = hashlib.sha256(f"{state_folder()}\0{record_id}".encode()).hexdigest()[:16]
+    path = runtime_folder() / f"{key}.sock"
+    if len(os.fsencode(path)) > SOCKET_BYTES:
+        raise StoreError(
+            f"Expected a path of at most {SOCKET_BYTES} bytes for the socket, got {path}: set "
+            "XDG_RUNTIME_DIR or TMPDIR to a shorter path"
+        )
+    return path
+
+
+def _own_folder(folder: Path) -> Path:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+    except OSError as exc:
+        raise StoreError(f"Cannot make the folder {folder}: {exc.strerror}") from None
+    if not stat.S_ISDIR(found.st_mode):
+        raise StoreError(f"Expected a folder at {folder}, got another file or a link")
+    if found.st_uid != os.geteuid():
+        raise StoreError(f"The folder {folder} belongs to another user")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        folder.chmod(0o700)
+    return folder
+
+
+# Locks that die with the process that holds them (R-NAMED-02).
+
+if os.name != "nt":
+    import fcntl
+
+
+class Lock:
+    """An exclusive lock on a file; the kernel frees it when the process ends, however it ends."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    @staticmethod
+    def take(path: Path, *, wait: bool = False) -> Lock | None:
+        """Take the lock; None if another process holds it and `wait` is false."""
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as exc:
+            raise StoreError(f"Cannot open the lock {path}: {exc.strerror}") from None
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as exc:
+            os.close(fd)
+            if exc.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                return None
+            raise StoreError(f"Cannot lock {path}: {exc.strerror}") from None
+        return Lock(fd)
+
+    def release(self) -> None:
+        """Free the lock; the file stays, so that all use the same one."""
+        os.close(self._fd)
+
+
+def is_locked(path: Path) -> bool:
+    """Return whether a process holds the lock."""
+    if not path.exists():
+        return False
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+@contextmanager
+def locked(path: Path) -> Generator[None, None, None]:
+    """Hold a lock during the block, which must be short: others wait for it."""
+    lock = Lock.take(path, wait=True)
+    assert lock is not None, "it waits"
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+# What a session is found by: agent, directory and name (R-NAMED-01).
+
+
+class Scope(Struct, frozen=True):
+    """The key of an open session; at most one open session has it."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    name: str | None
+
+
+def folders_upward(cwd: Path) -> Iterator[str]:
+    """Yield a directory and those above it, up to the root of its git repository.
+
+    Outside of a repository only the directory itself.
+    """
+    cwd = cwd.resolve()
+    upward = [cwd, *cwd.parents]
+    root = next((folder for folder in upward if (folder / ".git").exists()), cwd)
+    for folder in upward:
+        yield str(folder)
+        if folder == root:
+            return
+
 
 Restored = Literal["new", "loaded", "resumed", "forked", "lost"]
 _ID_BYTES = 8

@@ -62,7 +62,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     chat: ChatDefaults = ChatDefaults()
 
 
-def path() -> Path:
+def settings_path() -> Path:
     """Return the path: in the folder ACCORD_CONFIG or the platform's configuration folder."""
     named = os.environ.get("ACCORD_CONFIG")
     if named:
@@ -70,14 +70,14 @@ def path() -> Path:
     return user_config_path("accord", appauthor=False, roaming=True) / FILE
 
 
-def shown_path() -> str:
+def shown_settings_path() -> str:
     """Return the path for people, who may look for a file that does not exist."""
-    return f"{path()}{'' if path().exists() else MISSING}"
+    return f"{settings_path()}{'' if settings_path().exists() else MISSING}"
 
 
-def load() -> Settings:
+def load_settings() -> Settings:
     """Read the settings file. Raises `SettingsError`, which names the file and the error."""
-    where = path()
+    where = settings_path()
     try:
         text = where.read_text("utf-8")
     except FileNotFoundError:
@@ -234,7 +234,7 @@ def command_by_name(name: str) -> list[str] | None:
 
     Raises `SettingsError` if the settings cannot be read.
     """
-    if name not in named_agents(load()):
+    if name not in named_agents(load_settings()):
         return None
     return [sys.executable, "-m", "accord", "agents", "run", name]
 
@@ -242,7 +242,7 @@ def command_by_name(name: str) -> list[str] | None:
 def complete_name(_context: object, _parameter: object, incomplete: str) -> list[str]:
     """Return the names that a shell offers while the user types one."""
     try:
-        names = named_agents(load())
+        names = named_agents(load_settings())
     except SettingsError:  # reported when the command runs
         return []
     return [name for name in names if name.startswith(incomplete)]

@@ -17,8 +17,7 @@ from accord_terminal.agents.command.options import (
 from accord_terminal.agents.index import Entry, Kind
 from accord_terminal.agents.installation import Progress, choose_kind, install, own_target
 from accord_terminal.agents.registry import Catalogue
-from accord_terminal.toolkit import agent_names as settings
-from accord_terminal.toolkit.agent_names import InstalledAgent, load_installed
+from accord_terminal.toolkit.agent_names import InstalledAgent, load_installed, load_settings
 from accord_terminal.toolkit.text import one_line
 
 _PATIENCE_S = 2  # before the time of a step is shown
@@ -55,7 +54,7 @@ def command(name: str, kind: str | None, force: bool, registry: str) -> int:
         return 0
     install_one(catalogue, entry, chosen, force=force)
     click.echo(f'Try it: accord ask "hello" --agent {name}')
-    if name in settings.load().agents:
+    if name in load_settings().agents:
         warn(f"your settings file also defines an agent {name}: --agent {name} starts that one")
     return 0
 

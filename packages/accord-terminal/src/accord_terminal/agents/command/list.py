@@ -8,13 +8,15 @@ import sys
 
 import click
 
-from accord_terminal.toolkit import agent_names as settings
 from accord_terminal.toolkit.agent_names import (
     DEFAULT,
     InstalledAgent,
     NamedAgent,
+    SettingsError,
     load_installed,
+    load_settings,
     named_agents,
+    shown_settings_path,
 )
 
 
@@ -32,10 +34,10 @@ def command(as_json: bool) -> int:
 def print_agents(*, as_json: bool) -> int:
     """Print the list; return the exit status."""
     try:
-        known = settings.load()
+        known = load_settings()
         agents = named_agents(known)
         installed = load_installed()
-    except settings.SettingsError as error:
+    except SettingsError as error:
         raise click.UsageError(str(error)) from None
     default = known.ask.agent or DEFAULT
     if as_json:
@@ -51,7 +53,7 @@ def print_agents(*, as_json: bool) -> int:
     for name, agent in installed.items():
         if agent.is_blocked:
             click.echo(f"  {name:<{width}}  in quarantine  {agent.quarantine}")
-    click.echo(f"\nSettings: {settings.shown_path()}")
+    click.echo(f"\nSettings: {shown_settings_path()}")
     return 0
 
 

@@ -12,8 +12,7 @@ from accord.errors import AccordError, AuthRequired
 from accord.local.run import run_program
 from accord.transports.registry import is_url
 from accord_terminal.agents.command.options import reports_errors
-from accord_terminal.toolkit import agent_names as settings
-from accord_terminal.toolkit.agent_names import NamedAgent, complete_name, find_agent
+from accord_terminal.toolkit.agent_names import NamedAgent, complete_name, find_agent, load_settings
 from accord_terminal.toolkit.login import login_failure, run_terminal_login
 from accord_terminal.toolkit.questions import read_line
 from accord_terminal.toolkit.text import one_line
@@ -31,7 +30,7 @@ def command(name: str, method: str | None) -> int:
     The agent stores the login; `accord ask`, editors and fleets then use it.
     """
     try:
-        agent = find_agent(name, settings.load())
+        agent = find_agent(name, load_settings())
     except ValueError as error:
         raise AccordError(str(error)) from None
     return run_program(_login(agent, method))

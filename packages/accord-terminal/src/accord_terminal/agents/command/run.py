@@ -12,8 +12,12 @@ from accord.errors import AccordError
 from accord.transports.command_line import find_program
 from accord.transports.registry import is_url
 from accord_terminal.agents.command.options import reports_errors
-from accord_terminal.toolkit import agent_names as settings
-from accord_terminal.toolkit.agent_names import complete_name, load_installed, named_agents
+from accord_terminal.toolkit.agent_names import (
+    complete_name,
+    load_installed,
+    load_settings,
+    named_agents,
+)
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -25,7 +29,7 @@ def command(name: str, arguments: tuple[str, ...]) -> int:
 
     This is the command for editors: it stays the same when the agent is updated.
     """
-    agent = named_agents(settings.load()).get(name)
+    agent = named_agents(load_settings()).get(name)
     if agent is None:
         blocked = load_installed().get(name)
         if blocked is not None:

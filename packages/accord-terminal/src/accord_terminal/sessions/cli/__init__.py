@@ -6,7 +6,7 @@ from importlib import import_module
 
 import click
 
-from accord_terminal.sessions.errors import SessionsError
+from accord_terminal.sessions.records import SessionsError
 
 __all__ = ("command",)
 
@@ -79,7 +79,7 @@ class _SessionGroup(click.Group):
 def _of_acpx(args: list[str]) -> list[str]:
     """Return the words of Accord for a command line of acpx, and other words as they are."""
     agents = import_module("accord_terminal.toolkit.agent_names").complete_name(None, None, "")
-    acpx_words = import_module("accord_terminal.sessions.cli.acpx_words")
+    acpx_words = import_module("accord_terminal.sessions.acpx")
     if acpx_words.is_of_acpx(args, agents):
         return acpx_words.words_of_acpx(args)
     return args

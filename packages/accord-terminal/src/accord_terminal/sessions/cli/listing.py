@@ -13,11 +13,10 @@ from accord.client.connect import connect
 from accord.errors import AccordError
 from accord.transports.pipes import PipeTransport
 from accord_terminal.sessions.cli.options import agent_option, cwd_option, name_option
-from accord_terminal.sessions.errors import OwnerStarts, SessionsError
 from accord_terminal.sessions.lookup import existing_session
 from accord_terminal.sessions.named import CALL
 from accord_terminal.sessions.owners import has_owner, open_socket
-from accord_terminal.sessions.records import Record, Store
+from accord_terminal.sessions.records import OwnerStarts, Record, SessionsError, Store
 from accord_terminal.toolkit.text import one_line, table_lines, terminal_width
 
 _STATUS_S = 5.0

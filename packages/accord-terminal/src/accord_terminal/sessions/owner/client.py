@@ -14,14 +14,13 @@ from accord.agent.updates import MessageUpdate, OptionsUpdate, TurnEnded, TurnEr
 from accord.agent.v1.client_adapter import ClientAdapterV1
 from accord.connection.connection import Connection
 from accord.errors import AccordError, TransportError
-from accord_terminal.sessions.cursor import cursor_of
-from accord_terminal.sessions.entries import Ended, Entry, OptionsSet, Started, Updated
-from accord_terminal.sessions.owner.session_translator import SessionTranslator
+from accord_terminal.sessions.journal import Ended, Entry, OptionsSet, Started, Updated, cursor_of
+from accord_terminal.sessions.owner.translate import SessionTranslator
 from accord_terminal.sessions.records import Approvals
 
 if TYPE_CHECKING:
     from accord.agent.client_adapter import ClientAdapter
-    from accord_terminal.sessions.owner.state import OwnerState
+    from accord_terminal.sessions.owner.owner import OwnerState
 
 
 log: logging.Logger = logging.getLogger("accord.sessions")

@@ -16,13 +16,13 @@ from accord.client.elicitation import ElicitationForm, FormField, UrlElicitation
 from accord.client.events import Decision, PermissionRequest
 from accord.client.permissions import allow, deny
 from accord.errors import DecodeError
-from accord_terminal.sessions.entries import BY_RULE, NOT_ASKED, TURN_ENDED, Answered, Asked
+from accord_terminal.sessions.journal import BY_RULE, NOT_ASKED, TURN_ENDED, Answered, Asked
 from accord_terminal.sessions.owner.translate import tool_call_update
 
 if TYPE_CHECKING:
     from accord.client.elicitation import FormValues
     from accord_terminal.sessions.owner.client import Client
-    from accord_terminal.sessions.owner.state import OwnerState
+    from accord_terminal.sessions.owner.owner import OwnerState
 
 
 T = TypeVar("T")
