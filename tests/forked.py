@@ -48,9 +48,9 @@ from accord.transports.memory import pair
 if TYPE_CHECKING:
     import pytest
 if find_spec("accord_terminal"):
-    from accord_terminal.toolkit import questions as keyboard
+    from accord_terminal.toolkit import questions
 else:  # the tests of a package alone
-    keyboard = None
+    questions = None
 
 __all__ = ("STARTS", "Popen", "fork_here", "forked_programs", "forked_starts")
 
@@ -101,17 +101,17 @@ _IMPORTED_EARLY = (
     "accord_terminal.ask.screen",
     "accord_terminal.ask.views",
     "accord_terminal.click_group",
-    "accord_terminal.sessions.cli.attach",
-    "accord_terminal.sessions.cli.life",
-    "accord_terminal.sessions.cli.life",
+    "accord_terminal.sessions.cli.control",
+    "accord_terminal.sessions.cli.control",
+    "accord_terminal.sessions.cli.control",
     "accord_terminal.sessions.cli.transfer",
-    "accord_terminal.sessions.cli.life",
+    "accord_terminal.sessions.cli.control",
     "accord_terminal.sessions.cli.transfer",
     "accord_terminal.sessions.cli.listing",
-    "accord_terminal.sessions.cli.life",
+    "accord_terminal.sessions.cli.control",
     "accord_terminal.sessions.cli.prompt",
     "accord_terminal.sessions.cli.prompt",
-    "accord_terminal.sessions.cli.life",
+    "accord_terminal.sessions.cli.control",
     "accord_terminal.sessions.cli.watch",
     "accord_terminal.sessions.compare",
     "accord_terminal.sessions.owner.program",
@@ -415,8 +415,8 @@ def _forget_the_parent(kept: tuple[int, ...]) -> None:
             asyncio.tasks._leave_task(loop, task)
         asyncio._set_running_loop(None)
     stdio._StandardStreams.taken = False
-    if keyboard is not None:
-        keyboard._keyboard = keyboard._Keyboard()
+    if questions is not None:
+        questions._keyboard = questions._Keyboard()
     atexit._clear()
     weakref.finalize._registry.clear()  # type: ignore[attr-defined]
     weakref.finalize._registered_with_atexit = False  # type: ignore[attr-defined]

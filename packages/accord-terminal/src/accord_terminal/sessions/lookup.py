@@ -1,9 +1,8 @@
-"""Finds the session that a user names, or makes the record of a new one."""
+"""Finds the session that a user names, or makes the record of a new one; offers its login."""
 
 from __future__ import annotations
 
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -193,6 +192,8 @@ def refusal(record: Record, why: str) -> str:
 
 def offer_login(error: LoginRequired, words: Sequence[str], cwd: str) -> bool:
     """Ask the user at the terminal whether to log in now; return whether that succeeded."""
+    import subprocess
+
     click.echo(f"accord: {error}", err=True)
     if not click.confirm("Log in now?", default=True, err=True):
         return False

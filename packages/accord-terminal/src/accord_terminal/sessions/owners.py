@@ -24,7 +24,7 @@ from accord_terminal.sessions.records import (
     OwnerStarts,
     Record,
     Store,
-    is_locked,
+    has_owner,
     socket_path,
 )
 
@@ -57,11 +57,6 @@ class _Report(Struct):
     login: bool = False  # the agent needs one
     stderr: tuple[str, ...] = ()  # the last lines that the agent wrote
     stdout: tuple[str, ...] = ()
-
-
-def has_owner(record_id: str) -> bool:
-    """Return whether a process owns the session."""
-    return is_locked(socket_path(record_id).with_suffix(".lock"))
 
 
 async def transport_to(record: Record, store: Store) -> Transport:

@@ -174,6 +174,11 @@ def is_locked(path: Path) -> bool:
     return False
 
 
+def has_owner(record_id: str) -> bool:
+    """Return whether a process owns the session."""
+    return is_locked(socket_path(record_id).with_suffix(".lock"))
+
+
 @contextmanager
 def locked(path: Path) -> Generator[None, None, None]:
     """Hold a lock during the block, which must be short: others wait for it."""

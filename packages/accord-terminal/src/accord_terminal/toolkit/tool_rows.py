@@ -225,9 +225,8 @@ def _strip_fence(text: str) -> str:
     return f"\n{rest}".replace(f"\n{fence}", "", 1).removeprefix("\n")
 
 
-# The parts of a conversation as Markdown, for files that people read and send to others.
-#
-# Text of an agent stays Markdown; a code block that it left open is closed. All else that comes from
+# The parts of a conversation as Markdown, for files that people read and send to others. Text of
+# an agent stays Markdown; a code block that it left open is closed. All else that comes from
 # outside, such as titles and paths, has no meaning to Markdown. Diffs and outputs are code blocks
 # whose fence is longer than any in the text.
 

@@ -6,7 +6,7 @@ from importlib import import_module
 
 import click
 
-from accord_terminal.sessions.records import SessionsError
+from accord.errors import AccordError
 
 __all__ = ("command",)
 
@@ -27,15 +27,14 @@ _COMMANDS = {
     "prune": "Delete closed sessions.",
     "attach": "Be an agent on stdin and stdout, for editors.",
 }
-_MODULES = {
-    "ensure": "new",
-    "history": "watch",
-    "import": "import_command",
+_MODULES = {  # of the commands that are not in `control`
+    "prompt": "prompt",
+    "watch": "watch",
     "list": "listing",
     "show": "listing",
-    "cancel": "control",
-    "close": "control",
-    "set": "control",
+    "history": "watch",
+    "export": "transfer",
+    "import": "transfer",
 }
 
 
@@ -57,8 +56,9 @@ class _SessionGroup(click.Group):
             return import_module("accord_terminal.ask.command").command
         if cmd_name not in _COMMANDS:
             return None
-        module = import_module(f"accord_terminal.sessions.cli.{_MODULES.get(cmd_name, cmd_name)}")
-        return getattr(module, f"{cmd_name}_command")
+        module = _MODULES.get(cmd_name, "control")
+        found = import_module(f"accord_terminal.sessions.cli.{module}")
+        return getattr(found, f"{cmd_name}_command")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -67,7 +67,9 @@ class _SessionGroup(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except SessionsError as exc:
+        except AccordError as exc:
+            if not isinstance(exc, import_module("accord_terminal.sessions.records").SessionsError):
+                raise
             messages = import_module("accord_terminal.ask.views")
             lines = messages.failure_lines(
                 messages.Failure(str(exc)), messages.LastLines.of(exc), "accord session"

@@ -1,13 +1,10 @@
-"""Options that several commands of `accord session` have."""
+"""What several commands of `accord session` have: options, and notes about an agent that starts."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import math
 import os
 import sys
-import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,10 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from accord.types.tool_calls import rule_error
-from accord_terminal.ask.views import write_stderr
-from accord_terminal.sessions.owners import has_owner, open_socket
-from accord_terminal.sessions.records import OwnerStarts, Record, SessionsError
+from accord_terminal.sessions.records import Record
 from accord_terminal.toolkit.text import one_line
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -90,15 +84,15 @@ def check_rules(
     _context: click.Context, _option: click.Parameter, value: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Return rules; raise `click.BadParameter` for an invalid one."""
+    from accord.types.tool_calls import rule_error
+
     if value and (error := rule_error(value)) is not None:
         raise click.BadParameter(error)
     return value
 
 
-# Says at a terminal that a command waits for an agent to start.
-
-_QUIET_S = 1.0  # most agents start within it
-_AGAIN_S = 10.0
+QUIET_S = 1.0  # most agents start within it
+AGAIN_S = 10.0
 
 
 @asynccontextmanager
@@ -106,9 +100,11 @@ async def shows_wait(
     record: Record, program: str = "accord session", *, quiet: bool = False
 ) -> AsyncGenerator[None, None]:
     """Say after a second that the agent is starting, and every 10 s for how long."""
-    if quiet or not _has_terminal():
+    if quiet or not has_terminal():
         yield
         return
+    import asyncio
+
     saying = asyncio.create_task(_say(program, record), name="accord waiting")
     try:
         yield
@@ -117,60 +113,31 @@ async def shows_wait(
         await asyncio.wait([saying])
 
 
-class StartNotes:
-    """Says at a terminal that the agent of a session is starting, for a command that follows it."""
-
-    def __init__(self, record: Record) -> None:
-        self._record = record
-        self._next = time.monotonic() + _QUIET_S if _has_terminal() else math.inf
-        self._since: float | None = None
-
-    def look(self) -> None:
-        """Look at the session, once in a while; call this often."""
-        at = time.monotonic()
-        if at < self._next:
-            return
-        self._next = at + _QUIET_S
-        if not has_owner(self._record.id) or not asyncio.run(_is_starting(self._record.id)):
-            self._since = None
-        elif self._since is None:
-            self._since = at
-            write_stderr([f"accord session watch: {_wait_text(self._record)}"])
-        elif at - self._since >= _AGAIN_S:
-            self._next = at + _AGAIN_S
-            write_stderr([_still_text("accord session watch", at - self._since)])
-
-
-async def _is_starting(record_id: str) -> bool:
-    try:
-        opened = await open_socket(record_id)
-    except OwnerStarts:
-        return True
-    except SessionsError:
-        return False
-    if opened is not None:
-        opened.close()
-    return False
-
-
-def _has_terminal() -> bool:
+def has_terminal() -> bool:
+    """Return whether stderr is a terminal."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 
-def _wait_text(record: Record) -> str:
+def wait_text(record: Record) -> str:
+    """Return what a command at a terminal says when it waits for an agent to start."""
     agent = one_line(os.path.basename(record.agent), 20)  # noqa: PTH119  # often only a name
     return f"waiting for the agent {agent} to start"
 
 
-def _still_text(program: str, seconds: float) -> str:
+def still_text(program: str, seconds: float) -> str:
+    """Return what it says when it has waited for long."""
     return f"{program}: still waiting after {seconds:.0f} s"
 
 
 async def _say(program: str, record: Record) -> None:
+    import asyncio
+
+    from accord_terminal.ask.views import write_stderr
+
     loop = asyncio.get_running_loop()
     began = loop.time()
-    await asyncio.sleep(_QUIET_S)
-    write_stderr([f"{program}: {_wait_text(record)} (Ctrl-C ends this)"])
+    await asyncio.sleep(QUIET_S)
+    write_stderr([f"{program}: {wait_text(record)} (Ctrl-C ends this)"])
     while True:
-        await asyncio.sleep(_AGAIN_S)
-        write_stderr([_still_text(program, loop.time() - began)])
+        await asyncio.sleep(AGAIN_S)
+        write_stderr([still_text(program, loop.time() - began)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import sys
 import time
 from collections import deque
@@ -15,8 +17,17 @@ import msgspec
 from accord.client.events import ContentChunk, Event, Plan, Text, ToolCall
 from accord.client.transcript import calls_left_open
 from accord.types.content import text_of
-from accord_terminal.ask.views import stderr_lines
-from accord_terminal.sessions.cli.options import StartNotes, agent_option, cwd_option, name_option
+from accord_terminal.ask.views import stderr_lines, write_stderr
+from accord_terminal.sessions.cli.options import (
+    AGAIN_S,
+    QUIET_S,
+    agent_option,
+    cwd_option,
+    has_terminal,
+    name_option,
+    still_text,
+    wait_text,
+)
 from accord_terminal.sessions.journal import (
     Answered,
     Asked,
@@ -34,8 +45,8 @@ from accord_terminal.sessions.journal import (
 )
 from accord_terminal.sessions.lookup import existing_session
 from accord_terminal.sessions.owner.translate import Translator
-from accord_terminal.sessions.owners import has_owner
-from accord_terminal.sessions.records import Record, Store
+from accord_terminal.sessions.owners import open_socket
+from accord_terminal.sessions.records import OwnerStarts, Record, SessionsError, Store, has_owner
 from accord_terminal.toolkit.text import one_line, printable
 
 # Shows the entries of a journal as lines of text.
@@ -139,6 +150,42 @@ class JournalText:
 
 
 _PAUSE_S = 0.1  # between looks at the file
+
+
+class StartNotes:
+    """Says at a terminal that the agent of a session is starting, for a command that follows it."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._next = time.monotonic() + QUIET_S if has_terminal() else math.inf
+        self._since: float | None = None
+
+    def look(self) -> None:
+        """Look at the session, once in a while; call this often."""
+        at = time.monotonic()
+        if at < self._next:
+            return
+        self._next = at + QUIET_S
+        if not has_owner(self._record.id) or not asyncio.run(_is_starting(self._record.id)):
+            self._since = None
+        elif self._since is None:
+            self._since = at
+            write_stderr([f"accord session watch: {wait_text(self._record)}"])
+        elif at - self._since >= AGAIN_S:
+            self._next = at + AGAIN_S
+            write_stderr([still_text("accord session watch", at - self._since)])
+
+
+async def _is_starting(record_id: str) -> bool:
+    try:
+        opened = await open_socket(record_id)
+    except OwnerStarts:
+        return True
+    except SessionsError:
+        return False
+    if opened is not None:
+        opened.close()
+    return False
 
 
 @click.command("watch")

@@ -1,4 +1,7 @@
-"""`accord session prune`: deletes closed sessions."""
+"""The commands that create, change and end sessions.
+
+`attach`, `new`, `ensure`, `fork`, `cancel`, `set`, `close` and `prune` of `accord session`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import Any
 import click
 from msgspec.structs import replace
 
-from accord.errors import AccordError, LocalProtocolError, RequestError
+from accord.errors import AccordError, LocalProtocolError, RequestError, TransportError
 from accord.transports.pipes import PipeTransport
 from accord_terminal.ask.options import meta_option
 from accord_terminal.sessions.cli.options import (
@@ -33,10 +36,8 @@ from accord_terminal.sessions.lookup import (
     new_record,
     offer_login,
 )
-from accord_terminal.sessions.named import joined_session
 from accord_terminal.sessions.owners import (
     end_start,
-    has_owner,
     reach_owner,
     running_owner,
     transport_to,
@@ -51,12 +52,41 @@ from accord_terminal.sessions.records import (
     SessionsError,
     Store,
     StoreError,
+    has_owner,
     now,
 )
-from accord_terminal.toolkit.session_setup import apply_session_options
 from accord_terminal.toolkit.text import one_line
 
-# Closes a session whose owner runs, and waits for the end of the owner.
+
+@click.command("attach")
+@click.argument("name", required=False)
+@agent_option
+@cwd_option
+def attach_command(name: str | None, agent: str | None, cwd: Path) -> int:
+    """Be an agent on stdin and stdout that is the session NAME: for the settings of an editor.
+
+    A new session of the editor shows the conversation so far. When the editor ends, the session
+    stays open.
+    """
+    from accord.local.run import run_program
+    from accord.transports.relay import relay
+    from accord.transports.stdio import stdio
+
+    store = Store()
+    record = existing_session(store, name, cwd, agent)
+
+    async def run() -> Exception | None:
+        return await relay(stdio(restore=False), await transport_to(record, store))
+
+    try:
+        ended = run_program(run())
+    except TransportError as error:
+        ended = error
+    if ended is None:
+        return 0
+    click.echo(f"accord session attach: {ended}", err=True)
+    return 1
+
 
 _END_S = 10.0
 _PAUSE_S = 0.02
@@ -67,6 +97,8 @@ async def close_owner(record: Record) -> None:
 
     Raises `SessionsError` if its owner does not end.
     """
+    from accord_terminal.sessions.named import joined_session
+
     try:
         opened = await running_owner(record)
         if opened is not None:
@@ -84,9 +116,6 @@ async def close_owner(record: Record) -> None:
         if loop.time() > until:
             raise SessionsError("The owner of the session has not ended: see `accord session show`")
         await asyncio.sleep(_PAUSE_S)
-
-
-# `accord session new` and `ensure`: create a session and start its agent.
 
 
 def _options(function: Any) -> Any:
@@ -213,9 +242,6 @@ def _print(record: Record, what: str, *, as_json: bool) -> None:
     print_result(result, text, as_json=as_json)
 
 
-# `accord session fork`: starts a session as a copy of another.
-
-
 @click.command("fork")
 @click.argument("new_name")
 @name_option
@@ -276,9 +302,6 @@ def _copy_journal(source: Path, copy: Path) -> None:
         journal.close()
 
 
-# `accord session cancel`, `set` and `close`.
-
-
 @click.command("cancel")
 @click.argument("prompt_id", required=False, metavar="[PROMPT_ID]")
 @name_option
@@ -300,6 +323,8 @@ def cancel_command(
 
 async def _cancel(record: Record, prompt_id: str | None) -> str | None:
     """Return the id of the prompt that was cancelled; while the agent starts, none runs."""
+    from accord_terminal.sessions.named import joined_session
+
     try:
         opened = await running_owner(record)
     except OwnerStarts:
@@ -347,6 +372,9 @@ def set_command(
 
 
 async def _set(record: Record, option: str, value: str, *, by_id: bool) -> None:
+    from accord_terminal.sessions.named import joined_session
+    from accord_terminal.toolkit.session_setup import apply_session_options
+
     kind = None if by_id else option
     store = Store()
     async with shows_wait(record):
