@@ -44,20 +44,13 @@ ALWAYS = {
     "accord_terminal.ask.views",
     "accord_terminal.click_group",
 }
-FOR_PEOPLE = {
-    "accord_terminal.ask.screen",
-    "accord_terminal.toolkit.tool_rows",
-    "accord_terminal.toolkit.text",
-}
-VIEWS = {
-    "--json": {"accord_terminal.ask.views"},
-    "--quiet": {"accord_terminal.ask.views"},
-    "pipe": FOR_PEOPLE | {"accord_terminal.ask.views", "accord_terminal.toolkit.text"},
+FOR_PEOPLE = {"accord_terminal.ask.screen", "accord_terminal.toolkit.tool_rows"}
+VIEWS: dict[str, set[str]] = {
+    "--json": set(),
+    "--quiet": set(),
+    "pipe": FOR_PEOPLE,
     "terminal": FOR_PEOPLE
-    | {
-        "accord_terminal.toolkit.terminal_output",
-        "accord_terminal.toolkit.markdown",
-    },
+    | {"accord_terminal.toolkit.terminal_output", "accord_terminal.toolkit.markdown"},
 }
 # Other packages, with what they import themselves.
 PACKAGES = {"accord", "accord_terminal", "click", "msgspec", "platformdirs", "typing_extensions"}

@@ -11,14 +11,13 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, S
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from accord.client.elicitation import ElicitationForm, FormField, FormValues
 from accord.errors import AccordError, AuthRequired
-from accord.types.session import OptionChoice
 from accord_terminal.toolkit.text import one_line
 
 if TYPE_CHECKING:
     from accord.client.agent_adapter import AuthMethod
     from accord.client.connect import ConnectedAgent
+    from accord.client.elicitation import ElicitationForm, FormValues
 
 # Logs in with a terminal auth method: runs the agent's own login command.
 
@@ -121,6 +120,9 @@ async def choose_method(
 
 
 def _method_form(methods: tuple[AuthMethod, ...], message: str) -> ElicitationForm:
+    from accord.client.elicitation import ElicitationForm, FormField
+    from accord.types.session import OptionChoice
+
     choices = tuple(OptionChoice(m.id, m.name, m.description) for m in methods)
     field = FormField(
         name=METHOD, kind="choice", title="Log in with", required=True, choices=choices

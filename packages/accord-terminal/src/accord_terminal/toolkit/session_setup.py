@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import mimetypes
 import os
 import shutil
 import tempfile
@@ -155,6 +154,8 @@ def attached_content(agent: ConnectedAgent, files: Iterable[Path]) -> Iterator[C
 
 
 def _content(agent: ConnectedAgent, path: Path) -> ContentBlock:
+    import mimetypes  # slow, and rarely needed
+
     size = path.stat().st_size
     with path.open("rb") as file:
         image = image_type(file.read(HEAD_BYTES))

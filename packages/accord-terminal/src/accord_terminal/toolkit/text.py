@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Protocol, TextIO
 
 from msgspec import Struct
-from rich.cells import cell_len, set_cell_size
 
 from accord.text.excerpt import excerpt, hidden_removed, output_lines
 
@@ -120,6 +119,8 @@ def table_lines(
     The columns `left` are on the left, too, and stay whole. Names that are `paths` keep their ends.
     The texts must be single lines without characters that hide text.
     """
+    from rich.cells import cell_len
+
     table = [head, *rows]
     widths = [max(cell_len(row[at]) for row in table) for at in range(len(head))]
     excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
@@ -138,6 +139,8 @@ def table_lines(
 
 
 def _cell(text: str, width: int, *, is_left: bool, is_path: bool) -> str:
+    from rich.cells import cell_len, set_cell_size
+
     size = cell_len(text)
     if size > width and is_path:
         end = text

@@ -9,7 +9,6 @@ from accord.client.transcript import TerminalTranscript
 from accord.errors import AccordError
 from accord.local.files import Roots
 from accord.text.excerpt import output_lines
-from accord.text.markdown_html import closed_markdown
 from accord.types.diff_lines import diff_lines
 from accord.types.tool_calls import Diff, TerminalView
 from accord_terminal.toolkit.text import (
@@ -236,6 +235,8 @@ _MARKS = {"completed": "✓", "failed": "✗", "cancelled": "⊘"}
 
 def agent_text(text: str) -> str:
     """Return the agent's own Markdown."""
+    from accord.text.markdown_html import closed_markdown  # it imports markdown_it
+
     return closed_markdown(printable(text))
 
 
