@@ -12,9 +12,7 @@ from accord.proxy.parts import with_unique_names
 from accord.proxy.stage import Stage
 from accord_trace import Record, Recording, open_trace
 from accord_trace.chain_recorder import ChainRecorder
-from accord_trace.exports import jsons_lines
 from accord_trace.records import Pairing
-from requirement import requirement
 
 AGENT = f"{sys.executable} -m accord agent script"
 
@@ -55,36 +53,6 @@ def check(records: list[Record], *names: str) -> None:
         found = {(item.sender, item.receiver) for item in records if item.method == method}
         back = {(to, sender) for sender, to in pairs}
         assert found == (pairs if method == "session/prompt" else back)
-
-
-@requirement("R-TRACE-01", "R-TRACE-02")
-async def test_command_records_every_hop_of_programs(tmp_path: Path) -> None:
-    path = tmp_path / "chain.acp.jsonl"
-    taps = [tap(tmp_path / "a.acp.jsonl"), tap(tmp_path / "b.acp.jsonl")]
-    command = [sys.executable, "-m", "accord", "chain", "--trace", str(path), *taps, AGENT]
-    await one_turn(command, tmp_path)
-    records = list(open_trace(path))
-    check(records, "Client", "Proxy(0)", "Proxy(1)", "Agent")
-    assert len(list(jsons_lines(records))) == len(records)
-    # Each tap has recorded the hops on both its sides.
-    for name in "ab":
-        check(list(open_trace(tmp_path / f"{name}.acp.jsonl")), "Client", "Proxy(0)", "Agent")
-
-
-async def test_command_keeps_secrets_and_begins_new_files_as_its_options_say(
-    tmp_path: Path,
-) -> None:
-    for options, is_kept in (([], False), (["--no-redact", "--max-size", "0.001"], True)):
-        folder = tmp_path / f"{is_kept}"
-        folder.mkdir()
-        traced = ["--trace", str(folder / "chain.acp.jsonl"), *options]
-        command = [sys.executable, "-m", "accord", "chain", *traced, AGENT]
-        async with accord.connect(command, versions=(1,)) as agent:
-            server = accord.McpServerStdio("s", "/bin/true", env={"API_TOKEN": "tok-4711-secret"})
-            await agent.new_session("/", mcp_servers=[server])
-        texts = [file.read_text("utf-8") for file in folder.iterdir()]
-        assert any("tok-4711-secret" in text for text in texts) == is_kept
-        assert (len(texts) > 1) == is_kept
 
 
 async def test_hops_between_programs_and_objects_are_recorded(tmp_path: Path) -> None:
