@@ -9,12 +9,15 @@ import sys
 from pathlib import Path
 from typing import Any, Literal
 
+import click
 import pytest
 
 import accord
 from accord.version import ProtocolVersion
 from accord_trace import Recording
 from accord_trace.replay.comparison import AgentMessage
+from on_a_terminal import on_a_terminal
+from project import ROOT
 from requirement import requirement
 from sample_recordings import one_turn
 

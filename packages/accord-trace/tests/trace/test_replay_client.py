@@ -1,4 +1,4 @@
-"""Replays of recordings as client, and the command `accord trace replay`."""
+"""Replays of recordings as client."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any, Literal
 
-import click
 import pytest
 
 import accord
@@ -18,8 +17,6 @@ from accord_trace.replay import ReplayedAgent
 from accord_trace.replay.client import ClientReplay
 from accord_trace.replay.comparison import AgentMessage, Difference, compare
 from accord_trace.replay.script import read_scripts
-from on_a_terminal import on_a_terminal
-from project import ROOT
 from requirement import requirement
 
 SCRIPT = [sys.executable, "-m", "accord", "agent", "script"]
