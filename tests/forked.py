@@ -93,7 +93,7 @@ _IMPORTED_EARLY = (
     "accord_terminal.ask.command",
     "accord_terminal.ask.conversation",
     "accord_terminal.ask.views",
-    "accord_terminal.ask.questions",
+    "accord_terminal.ask.screen",
     "accord_terminal.ask.run",
     "accord_terminal.ask.screen",
     "accord_terminal.ask.views",

@@ -9,12 +9,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from accord_terminal.agents.index import Entry, InstallError, Kind
 from accord_terminal.agents.installation import Progress, install, note_quarantine
 from accord_terminal.agents.registry import (
     DEFAULT_REGISTRY,
     REGISTRY_VARIABLE,
     Catalogue,
+    Entry,
+    InstallError,
+    Kind,
     load_catalogue,
 )
 from accord_terminal.toolkit.agent_names import InstalledAgent

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from accord_terminal.editors.command import accord_program, editor_command
-from accord_terminal.editors.settings_file import EditorError
+from accord_terminal.editor_settings import EditorError
+from accord_terminal.install import accord_program, editor_command
 from accord_terminal.toolkit.agent_names import AgentEntry, Settings, find_agent
 from requirement import requirement
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord_terminal.editors.settings_file import JsoncError, parse, with_member, without_member
+from accord_terminal.editor_settings import JsoncError, parse, with_member, without_member
 from requirement import requirement
 
 pytestmark = requirement("R-EDIT-01")

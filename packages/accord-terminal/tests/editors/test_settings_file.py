@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from accord_terminal.editors.settings_file import (
+from accord_terminal.editor_settings import (
     EditorError,
     backup_of,
     original_of,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from accord_terminal.editors.command import SNIPPETS, EditorCommand
+from accord_terminal.install import SNIPPETS, EditorCommand
 from requirement import requirement
 
 pytestmark = requirement("R-EDIT-03")

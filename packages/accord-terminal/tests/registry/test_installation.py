@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 import accord_terminal.agents.installation
-from accord_terminal.agents.index import InstallError
 from accord_terminal.agents.installation import Progress, choose_kind, install, installable_kinds
-from accord_terminal.agents.registry import load_catalogue
+from accord_terminal.agents.registry import InstallError, load_catalogue
 from accord_terminal.toolkit.agent_names import installed_file, load_installed
 from registry.server import Registry, binary, entry, link, tar, tiny, zipped
 from requirement import requirement

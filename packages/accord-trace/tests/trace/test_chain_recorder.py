@@ -11,7 +11,7 @@ from accord.proxy.chain import chain
 from accord.proxy.parts import with_unique_names
 from accord.proxy.stage import Stage
 from accord_trace import Record, Recording, open_trace
-from accord_trace.chain_recorder import ChainRecorder
+from accord_trace.recording import ChainRecorder
 from accord_trace.records import Pairing
 
 AGENT = f"{sys.executable} -m accord agent script"

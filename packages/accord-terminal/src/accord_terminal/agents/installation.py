@@ -29,8 +29,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from accord.text import lenient_json
-from accord_terminal.agents.index import Binary, Entry, InstallError, Kind, Package
-from accord_terminal.agents.registry import Catalogue, FetchError, download, write_atomically
+from accord_terminal.agents.registry import (
+    Binary,
+    Catalogue,
+    Entry,
+    FetchError,
+    InstallError,
+    Kind,
+    Package,
+    download,
+    write_atomically,
+)
 from accord_terminal.toolkit.agent_names import (
     InstalledAgent,
     data_dir,

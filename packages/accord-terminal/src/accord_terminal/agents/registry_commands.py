@@ -12,7 +12,6 @@ import click
 
 from accord.errors import AccordError
 from accord_terminal.agents.command import F, reports_errors
-from accord_terminal.agents.index import Entry, InstallError, Kind
 from accord_terminal.agents.installation import (
     Progress,
     choose_kind,
@@ -27,6 +26,9 @@ from accord_terminal.agents.registry import (
     DEFAULT_REGISTRY,
     REGISTRY_VARIABLE,
     Catalogue,
+    Entry,
+    InstallError,
+    Kind,
     load_catalogue,
 )
 from accord_terminal.toolkit.agent_names import InstalledAgent, load_installed, load_settings

@@ -21,7 +21,7 @@ from accord_trace.recorder_process import RecorderProcess, Settings, run_tee
 if TYPE_CHECKING:
     from accord.proxy.parts import Component
     from accord.transports.base import Frame
-    from accord_trace.chain_recorder import ChainRecorder
+    from accord_trace.recording import ChainRecorder
 
 
 @click.command("record")
@@ -65,7 +65,7 @@ def tap_command(path: Path, no_redact: bool, max_size: float | None) -> int:
     from accord.proxy.multiplexed import serve_stages
     from accord.proxy.stage import Stage
     from accord.transports.stdio import stdio
-    from accord_trace.chain_recorder import proxy_recorder
+    from accord_trace.recording import proxy_recorder
 
     with open_recording(path, (), redact=not no_redact, max_size=max_size) as recording:
         report_waiting("tap")
@@ -87,7 +87,7 @@ def recorded(
     path: Path, parts: Sequence[Component], *, redact: bool, max_size: float | None
 ) -> Generator[ChainRecorder]:
     """Record the hops of `accord chain --trace FILE`; `parts` have unique names."""
-    from accord_trace.chain_recorder import ChainRecorder
+    from accord_trace.recording import ChainRecorder
 
     argv = [part.name for part in parts]
     with open_recording(path, argv, redact=redact, max_size=max_size) as recording:

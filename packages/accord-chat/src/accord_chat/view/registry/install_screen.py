@@ -16,14 +16,13 @@ from textual.widgets import Button, Static
 from accord.errors import AccordError
 from accord_chat.registry import Installing
 from accord_chat.view.rows_view import RowsView
-from accord_terminal.agents.index import Entry, Kind
 from accord_terminal.agents.installation import (
     Progress,
     install_steps,
     installable_kinds,
     source_text,
 )
-from accord_terminal.agents.registry import Catalogue
+from accord_terminal.agents.registry import Catalogue, Entry, Kind
 from accord_terminal.toolkit.agent_names import load_installed
 from accord_terminal.toolkit.text import Row, one_line, printable
 

@@ -16,9 +16,8 @@ from accord_chat.registry import load_registry
 from accord_chat.view.pick_screen import no_match
 from accord_chat.view.registry.install_screen import InstallScreen
 from accord_chat.view.search_list import SearchField, SearchList
-from accord_terminal.agents.index import Entry
 from accord_terminal.agents.installation import installable_kinds
-from accord_terminal.agents.registry import Catalogue
+from accord_terminal.agents.registry import Catalogue, Entry
 from accord_terminal.toolkit.agent_names import InstalledAgent, load_installed
 from accord_terminal.toolkit.text import one_line, printable
 

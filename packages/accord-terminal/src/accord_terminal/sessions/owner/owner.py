@@ -38,7 +38,7 @@ from accord_terminal.sessions.journal import (
     Updated,
 )
 from accord_terminal.sessions.lookup import refusal
-from accord_terminal.sessions.owner.client import Client
+from accord_terminal.sessions.owner.clients import Client
 from accord_terminal.sessions.owner.questions import Questions
 from accord_terminal.sessions.owner.translate import Forgetting
 from accord_terminal.sessions.records import (

@@ -35,8 +35,8 @@ from accord.transports.process_output import LastLines
 from accord.types.mcp import McpServer
 from accord_terminal.sessions.journal import Entry, Journal, Started
 from accord_terminal.sessions.lookup import refusal
+from accord_terminal.sessions.owner.clients import OwnerRoleV1, OwnerRoleV2
 from accord_terminal.sessions.owner.owner import Owner
-from accord_terminal.sessions.owner.roles import OwnerRoleV1, OwnerRoleV2
 from accord_terminal.sessions.owners import STARTS, STOP
 from accord_terminal.sessions.records import (
     Lock,

@@ -17,7 +17,7 @@ from msgspec import Struct
 from accord.errors import AccordError, StartError
 from accord.transports.command_line import find_program
 from accord.transports.registry import is_url
-from accord_terminal.editors.settings_file import (
+from accord_terminal.editor_settings import (
     EditorError,
     backup_of,
     formatted,
