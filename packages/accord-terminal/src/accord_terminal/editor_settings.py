@@ -1,4 +1,7 @@
-"""Reads the settings file of an editor, and replaces it after a backup."""
+"""The settings file of an editor: JSON with comments, of which one member is set or removed.
+
+The rest of the text stays as it is. A file is replaced after a backup.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`accord install`: adds an agent to an editor."""
+"""`accord install`: adds an agent to an editor.
+
+The command of the agent with absolute paths, the editors whose settings are changed, the texts to
+paste for the others, and the command itself. `editor_settings` changes the files.
+"""
 
 from __future__ import annotations
 

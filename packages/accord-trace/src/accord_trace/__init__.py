@@ -1,4 +1,16 @@
-"""Recordings of traffic: written while a program runs, and read by `accord trace`."""
+"""Recordings of traffic: written while a program runs, and read by `accord trace`.
+
+Frames of a connection go in, a file with one JSON object per line comes out; from the file come
+records, messages that fit a filter, statistics, other formats, and a replayed agent or client.
+
+- Writing: `recording`, which makes lines with `line_builder`, removes secrets with `redaction`, and
+  writes a `trace_file`. `recorder_process` does it outside of the program that passes messages on.
+- Reading: `reading` (a `Trace`), `records`, and `importing` for the formats of others.
+- Large recordings: `message_index`, `columns`, `selection`, `search`.
+- What comes of it: `summary`, `stats`, `spans`, `exports`, `diff`, and `replay`.
+
+Read `records`, `recording` and `reading` first.
+"""
 
 from __future__ import annotations
 

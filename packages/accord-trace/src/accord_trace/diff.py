@@ -1,4 +1,8 @@
-"""Compares two recordings by the shape of their messages, or strictly."""
+"""Compares two recordings by the shape of their messages, or strictly.
+
+First the values of two messages: canonical params, and what is different where. `replay` uses it,
+too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recording as a module of tests, to be changed by hand."""
+"""A recording in other formats: of Rust's trace viewer (R-TRACE-02), HAR, Markdown, and tests."""
 
 from __future__ import annotations
 

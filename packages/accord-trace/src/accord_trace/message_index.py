@@ -1,4 +1,8 @@
-"""An index of a recording: the values of every message, without reading the recording again."""
+"""An index of a recording: the values of every message, without reading the recording again.
+
+Three parts: the lines of a recording, which may be written at the same time; the file `….index`
+next to it, from which an index is read; and the index.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Reads recordings line by line: gigabytes are never in memory."""
+"""Reads recordings: a `Trace` has its files, its header and its records.
+
+Files are read line by line: gigabytes are never in memory. A folder has several recordings. What
+comes through a pipe is copied, because it is read more than once.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""A process that writes a recording: what it receives is written, however the sender ends.
+"""Records an agent in a process of its own, which writes what it receives, however the sender ends.
 
-The sender only copies a message and passes it on, so that messages are hardly delayed. It hands
-over blocks: what was read from one side at one time. The process looks at them when a processor
-has nothing else to do. Up to 64 MB wait; then the sender waits.
+The sender (`run_tee`) only copies a message and passes it on, so that messages are hardly delayed.
+It hands over blocks: what was read from one side at one time. The process (`recorder_program`)
+looks at them when a processor has nothing else to do. Up to 64 MB wait; then the sender waits. On
+Linux they are in memory that both have (`ring`), elsewhere in a pipe.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from accord.transports.command_line import find_program, why_not_started
 from accord_trace.records import Direction
 from accord_trace.trace_file import packer_of
 
-# Blocks in a pipe: what was read from one side at one time, as `accord trace record` sends it.
+# Blocks in a pipe.
 
 _HEAD = struct.Struct("<BdI")  # direction, time, size of what follows; size 0 is the end
 _READ_BYTES = 1024 * 1024
@@ -207,8 +208,6 @@ class RecorderProcess:
         self._is_lost = True
         sys.stderr.write("accord trace: the recorder ended: the rest is lost\n")
 
-
-# Runs an agent, passes its stdin and stdout through unchanged, and records them.
 
 _SWITCH_S = 0.0005  # the other direction waits at most this long for the interpreter
 _STDIN, _STDOUT = 0, 1

@@ -1,4 +1,4 @@
-"""Records what passes connections into a file."""
+"""Records what passes connections into a file: one connection, or every hop of a chain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records of a trace: one JSON object per line, and the message that it contains."""
+"""The records of a trace: one JSON object per line, with its message; requests and responses."""
 
 from __future__ import annotations
 

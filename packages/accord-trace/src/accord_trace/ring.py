@@ -1,4 +1,7 @@
-"""Reads the blocks of a ring when a processor of this machine has nothing else to do."""
+"""Blocks of bytes in memory that two processes of Linux have: one writes, the other one reads.
+
+The reader works when a processor has nothing else to do.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,6 @@ import threading
 import time
 from collections.abc import Callable
 from typing import TypeAlias
-
-# Blocks of bytes in memory that two processes of Linux have: one writes, the other one reads.
 
 _BYTES = 64 * 1024 * 1024
 _CONTROL_BYTES = mmap.PAGESIZE

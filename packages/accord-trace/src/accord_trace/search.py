@@ -1,4 +1,8 @@
-"""The process that a `SecondSearch` starts: it searches blocks from the last one on."""
+"""Searches the lines of a recording: for a text in any case, or by a JSONPath (RFC 9535).
+
+Python searches in one thread at a time: a `SecondSearch` starts this module as a second process,
+which searches a large recording from its end while this one searches from its beginning.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +24,6 @@ from accord.text import lenient_json
 from accord_trace.columns import flag_table
 from accord_trace.records import Direction, Kind, decode_record
 from accord_trace.trace_file import TraceError
-
-# Searches text in the lines of a recording, in any case.
 
 _BODY = b',"bytes":'  # before it are the fields that Accord adds to a message
 _RAW = re.compile(rb',"bytes":\d+,"raw":"[^"\\]*(?:\\.[^"\\]*)*"')
@@ -175,8 +177,6 @@ def _escaped(text: str) -> str:
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
-# Selects messages by a JSONPath (RFC 9535).
-
 # Names of a path that a message must contain to fit: not those in brackets, which may be
 # conditions, and not those that every message of a kind has.
 _BRACKETS = re.compile(r"\[[^\[\]]*\]")
@@ -258,9 +258,7 @@ def _names(path: str) -> list[str]:
     return _NAME.findall(path)
 
 
-# A process that searches the end of a large recording while this one searches its beginning.
-#
-# Python searches in one thread at a time: with a second process, two processors do.
+# The second process.
 
 _PROGRAM = "accord_trace.search"
 

@@ -1,4 +1,7 @@
-"""Selects messages by the columns of an index, and only then by what they contain."""
+"""Selects messages by the columns of an index, and only then by what they contain.
+
+A `Filter` says what to select.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,6 @@ from msgspec import Struct
 from accord_trace.columns import NONE, Columns, flag_table
 from accord_trace.records import Direction, Kind
 from accord_trace.search import Block, JsonPath, Lines, SearchRequest, SecondSearch, TextSearch
-
-# What to select from a recording.
 
 
 class Filter(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Statistics of a recording: methods, turns, tool calls, tokens and cost."""
+"""Statistics of a recording: methods, turns, tool calls, tokens and cost; also as an HTML page."""
 
 from __future__ import annotations
 

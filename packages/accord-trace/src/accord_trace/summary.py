@@ -1,4 +1,4 @@
-"""One line about the content of a message, for people."""
+"""Short texts for people: times, sizes, and one line about the content of a message."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from accord.text import lenient_json
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_array, is_object
 from accord_trace.records import Record
-
-# Times and sizes as short texts.
 
 
 def duration(seconds: float) -> str:

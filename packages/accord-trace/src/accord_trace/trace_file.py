@@ -1,4 +1,7 @@
-"""The files of a recording: private, never buffered, optionally compressed and split by size."""
+"""The files of a recording: private, never buffered, optionally compressed and split by size.
+
+They are compressed by gzip, or by zstd where it is installed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`accord doctor`: what is installed, which agents start, and what is known about them."""
+"""`accord doctor`: what is installed, which agents start, and what is known about them.
+
+In this order: what the machine has, the start of one agent, the report, and the command.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ from accord_terminal.toolkit.agent_names import (
 )
 from accord_terminal.toolkit.text import one_line
 
-# What this machine has: Python, extras of Accord, and programs that agents need.
+# The machine: Python, extras of Accord, and programs that agents need.
 
 _TIME_LIMIT_S = 5.0
 _PROGRAMS = ("node", "npm", "uv", "git")
@@ -123,7 +126,7 @@ async def _program(name: str) -> Program | None:
     return Program(path, version[0] if version else None)
 
 
-# Starts one agent, asks what it is and whether it wants a login, and stops it; time is bounded.
+# An agent is started, asked what it is and whether it requires a login, and stopped.
 
 _STOP_TIMES_S = (0.5, 0.5, 1.0)
 _MAX_LINES = 5
@@ -278,7 +281,7 @@ def _add_quirks(found: Probe) -> None:
     ]
 
 
-# The report of `accord doctor` as text, readable in 80 columns.
+# The report as text, readable in 80 columns.
 
 _HEAD = 10  # columns of a heading
 _SEARCHED = re.compile(r"(?<=not found in PATH) \(.*\)")
@@ -388,8 +391,6 @@ def _hanging(head: str, text: str, columns: int) -> Iterator[str]:
     for number, line in enumerate(lines):
         yield f"{head if number == 0 else ' ' * len(head)}{line}".rstrip()
 
-
-# `accord doctor`: starts the agents of this machine and says what works.
 
 _AT_ONCE = 4
 

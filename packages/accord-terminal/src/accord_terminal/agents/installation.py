@@ -1,4 +1,8 @@
-"""Installs, updates and removes agents: each version in a folder of its own."""
+"""Installs, updates and removes agents: each version in a folder of its own.
+
+An agent is an archive with a program, which is extracted safely, or a package of npm or PyPI, which
+npm or uv installs. `install_steps` says beforehand what would be done.
+"""
 
 from __future__ import annotations
 

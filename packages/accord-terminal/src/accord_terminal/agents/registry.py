@@ -1,4 +1,8 @@
-"""A registry: its index and its quarantine, and the last good copies of both."""
+"""A registry of agents: its index, its quarantine, and the last good copies of both.
+
+The index is read leniently: what is not understood is skipped and named, and an entry may set only
+harmless variables for its agent. Files are loaded by HTTPS, with limits of size and time.
+"""
 
 from __future__ import annotations
 

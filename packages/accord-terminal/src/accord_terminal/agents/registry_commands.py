@@ -1,4 +1,4 @@
-"""`accord agents remove`: an installed agent and its files."""
+"""The commands of `accord agents` that need a registry: search, show, install, update, remove."""
 
 from __future__ import annotations
 
@@ -34,8 +34,6 @@ from accord_terminal.agents.registry import (
 from accord_terminal.toolkit.agent_names import InstalledAgent, load_installed, load_settings
 from accord_terminal.toolkit.text import one_line
 
-# What the commands of `accord agents` share: the registry, and errors as messages.
-
 _OPTION = click.option(
     "--registry",
     metavar="URL",
@@ -63,9 +61,6 @@ def catalogue_of(registry: str, *, quiet: bool = False) -> Catalogue:
 def warn(text: str) -> None:
     """Print a warning on stderr."""
     click.echo(f"accord agents: warning: {text}", err=True)
-
-
-# `accord agents search`: the agents of a registry.
 
 
 @click.command()
@@ -128,9 +123,6 @@ def _matches(entry: Entry, words: tuple[str, ...]) -> bool:
     return all(word.casefold() in text for word in words)
 
 
-# `accord agents show`: one agent of a registry.
-
-
 @click.command()
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
@@ -178,8 +170,6 @@ def show_command(name: str, as_json: bool, registry: str) -> int:
             click.echo(f"{title + ':':<12}{text}" if title else text)
     return 0
 
-
-# `accord agents install`: an agent of a registry, under its name.
 
 _PATIENCE_S = 2  # before the time of a step is shown
 _LINE_S = 10.0  # between lines that are not at a terminal
@@ -261,9 +251,6 @@ class _ProgressShown:
             self._last = now
             click.echo(f"  {one_line(text)}", err=True)
         self._shown = text
-
-
-# `accord agents update`: newer versions of installed agents.
 
 
 @click.command()

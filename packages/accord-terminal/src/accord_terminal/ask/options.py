@@ -1,4 +1,7 @@
-"""The options of one run of `accord ask`, how some are read, and its exit statuses."""
+"""The options of one run of `accord ask`, how some are read, and its exit statuses.
+
+Also the interface of a session that another process holds (`accord ask -s NAME`).
+"""
 
 from __future__ import annotations
 

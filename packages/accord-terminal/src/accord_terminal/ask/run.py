@@ -1,4 +1,8 @@
-"""Runs `accord ask`: starts the agent, runs the turn, and returns the exit status."""
+"""Runs `accord ask`: starts the agent, runs the turn, and returns the exit status.
+
+Ctrl-C and the time of `--timeout` cancel the turn. What talks to the agent is in `conversation`,
+which is imported while the agent starts.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +30,6 @@ if TYPE_CHECKING:
     from accord.transports.reconnect_settings import ConnectionChange
     from accord_terminal.ask.options import HeldSession
     from accord_terminal.ask.views import LazyView
-
-# Cancels the turn of `accord ask`: on Ctrl-C, and after the time of `--timeout`.
 
 CANCEL_S = 10.0  # for the agent to end a turn that was cancelled
 

@@ -1,4 +1,8 @@
-"""The screen of `accord ask` for people: Markdown, tool calls, diffs, the plan, a spinner."""
+"""`accord ask` for people: Markdown, tool calls, diffs, the plan, a spinner, and questions.
+
+First the questions to the user at the terminal, and the report of those that were not asked; then
+the summary of a turn, the live region at the bottom of the terminal, and the view itself.
+"""
 
 from __future__ import annotations
 
@@ -62,8 +66,6 @@ if TYPE_CHECKING:
     from accord_terminal.toolkit.text import Writer
 
 # What `accord ask` asks the user at the terminal: permissions, forms, URLs.
-
-# Asks the user at the terminal for permissions, forms and URLs, one at a time.
 
 T = TypeVar("T")
 
@@ -191,7 +193,7 @@ def _narrowest_rule(request: PermissionRequest) -> str:
     return next((rule for rule in rules if not rule_error([rule]) and allows(rule, request)), "*")
 
 
-# The summary line of a turn: model, session, tokens, cost and time.
+# The summary line of a turn.
 
 
 def summary_line(
@@ -296,8 +298,6 @@ class LiveRegion:
         line = f"{frame} {int(passed_s)}s {doing}"
         return self._writer.render_rows([Row(self._writer.cut_line(line), "dim")])[0]
 
-
-# Shows a turn to people: Markdown, tool calls with diffs and output, the plan, a spinner.
 
 TICK_S = 0.1
 SEVERITIES = {"error": "red", "warning": "yellow"}

@@ -1,4 +1,9 @@
-"""The ways in which `accord ask` shows a turn; the one for people is in `screen`."""
+"""What `accord ask` shows: messages for errors, and the views of a turn, except that for people.
+
+`LazyView` chooses the view and imports what it needs when it is first used: `accord ask` starts the
+agent before that, and imports `screen`, rich and Markdown only if they are shown. The other views
+need no imports: the answer only (`--quiet`), JSON lines (`--json`), and the answer in a pipe.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +34,7 @@ if TYPE_CHECKING:
     from accord_terminal.toolkit.terminal_output import TerminalWriter
     from accord_terminal.toolkit.text import Writer
 
-# The messages for the errors that end `accord ask`.
+# Messages for the errors that end `accord ask`.
 
 MAX_LINES = 5  # of the agent's stderr, and of its stdout
 
@@ -116,7 +121,7 @@ def failure_lines(failure: Failure, output: LastLines, program: str = "accord as
     return [*lines, failure.hint] if failure.hint else lines
 
 
-# The interface of the views of `accord ask`: at a terminal, in a pipe, or as JSON lines.
+# The views.
 
 
 class TurnView(Protocol):
@@ -161,12 +166,6 @@ class TurnView(Protocol):
     def close(self) -> None:
         """Finish the output and restore the terminal. May be called twice."""
         ...
-
-
-# Chooses the view of a turn, and imports it when it is first used.
-#
-# `accord ask` starts the agent before it imports a view, and imports rich and Markdown only for a
-# terminal. All imports of views are in this module.
 
 
 class LazyView:
@@ -343,9 +342,6 @@ class LazyMarkdown:
         return markdown_lines(self._terminal, text, self._terminal.width)
 
 
-# Shows only the answer of a turn: `accord ask --quiet`.
-
-
 class AnswerOnlyView:
     """Writes the text of the answer to stdout when the turn has ended."""
 
@@ -390,8 +386,6 @@ class AnswerOnlyView:
     def close(self) -> None:
         """Write nothing."""
 
-
-# Shows a turn as JSON lines, one object for each event, for programs.
 
 # Omitted if empty.
 _OMITTED_IF_EMPTY = frozenset({"annotations", "content_meta", "icons", "meta"})
@@ -524,9 +518,6 @@ def escape_hidden(line: bytes) -> bytes:
 def _escape(character: str) -> str:
     units = character.encode("utf-16-be")
     return "".join(f"\\u{units[n]:02x}{units[n + 1]:02x}" for n in range(0, len(units), 2))
-
-
-# Writes the agent's text to a pipe or a file, unchanged, with a paragraph for each message.
 
 
 class PipedAnswer:

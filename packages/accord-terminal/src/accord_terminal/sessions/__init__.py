@@ -1,4 +1,9 @@
-"""Persistent sessions: a background process holds the agent, and many clients use its session."""
+"""Persistent sessions: a background process holds the agent, and many clients use its session.
+
+`records` is the folder of all sessions, `journal` what happened in one. `lookup` finds the session
+that is named, `owners` its process, and `named` uses it from Python. `owner` is the process, `cli`
+the commands of `accord session`, `compare` the command `accord compare`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Reads the store of acpx: records, their streams of messages, and its archives (R-NAMED-07)."""
+"""What acpx users bring along: command lines, and the store of their sessions (R-NAMED-07).
+
+A script writes `accord session` instead of `acpx`. The store has records, their streams of
+messages, and archives; `accord session import` reads it.
+"""
 
 from __future__ import annotations
 

@@ -396,9 +396,6 @@ def _changes(attempt: Attempt) -> str:
     return f"{count} file{'s' * (count != 1)}, +{added} -{removed}"
 
 
-# The command line of `accord compare`.
-
-
 @click.command("compare")
 @click.argument("prompt")
 @click.option(

@@ -1,4 +1,7 @@
-"""The journal of a session: lines of JSON, appended only, written before clients see them."""
+"""The journal of a session: lines of JSON, appended only, written before clients see them.
+
+An entry is what happened at one time; a cursor is a place in the journal of one session.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the process that owns a session, or starts one; many may try at once (R-NAMED-03)."""
+"""Reaches the process that owns a session, or starts one; many may try at once (R-NAMED-03)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The record of each session: one JSON file that only this user can read, replaced atomically."""
+"""The folder of persistent sessions: records, locks, sockets, and what goes wrong with them.
+
+Only this user can enter it (R-NAMED-06). The record of a session is one JSON file that is replaced
+atomically, and is found by agent, directory and name (R-NAMED-01). A lock dies with the process
+that holds it (R-NAMED-02): so a session has an owner or not.
+"""
 
 from __future__ import annotations
 

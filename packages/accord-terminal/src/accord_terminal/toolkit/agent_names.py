@@ -1,4 +1,8 @@
-"""Agents by name: from the settings file, installed, bundled, and well-known ones."""
+"""Agents by name: from the settings file, installed, bundled, and well-known ones.
+
+The settings file of the user also has defaults for `accord ask` and `accord chat`. The agents that
+`accord agents install` has installed are in one small file, which is read at each start.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs in to an agent with an auth method that the user chooses."""
+"""Logs in to an agent with an auth method that the user chooses, also by its own command."""
 
 from __future__ import annotations
 

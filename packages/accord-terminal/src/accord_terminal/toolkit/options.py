@@ -1,4 +1,8 @@
-"""The options of the commands that record messages; none of them imports what records."""
+"""Options of several commands: the token of a remote agent, and those of recordings.
+
+A token is read from a file or the environment, never from the command line. Nothing here imports
+what records.
+"""
 
 from __future__ import annotations
 

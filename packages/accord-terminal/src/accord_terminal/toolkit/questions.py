@@ -1,4 +1,7 @@
-"""Elicitation at the terminal: asks for the fields of a form, or offers to open a URL."""
+"""Questions at the terminal: permission requests, forms and URLs; answers come from the keyboard.
+
+A permission question shows the whole action and the agent's own options.
+"""
 
 from __future__ import annotations
 

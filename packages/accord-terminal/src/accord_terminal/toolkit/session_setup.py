@@ -1,4 +1,8 @@
-"""Opens a session, new or stored, and sets its model, mode and options, or sets them again."""
+"""What a client gives to a session: MCP servers, files, model, mode and options.
+
+A session is opened as a new or a stored one; the latest one of a directory is remembered for agents
+that cannot list their sessions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Writes rows to a stream; `PlainWriter` is for pipes and files."""
+"""Text for terminals and pipes: made safe to show, in rows and tables, and written.
+
+Nothing here imports rich, except for a table.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tool calls, terminals and plans as rows: a title line, and the result below it."""
+"""Tool calls, diffs, terminals and plans as rows, and as Markdown for files."""
 
 from __future__ import annotations
 

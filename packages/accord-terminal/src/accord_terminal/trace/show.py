@@ -1,4 +1,4 @@
-"""`accord trace show`: a recording as one line per message."""
+"""`accord trace show`: a recording as one line per message, or the whole of some messages."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from accord_trace.records import Direction, Record, component_place
 from accord_trace.selection import Filter
 from accord_trace.summary import duration, size, summary
 from accord_trace.trace_file import TraceReplaced
-
-# A message of a recording as one line with styles, for terminals.
 
 _NARROW = 70  # columns from which on latencies are shown
 _COLOURS = {"to_agent": "cyan", "to_client": "green"}

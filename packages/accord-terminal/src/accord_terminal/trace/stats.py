@@ -27,8 +27,6 @@ from accord_trace.records import Direction
 from accord_trace.stats import Stats, stats_of, stats_page
 from accord_trace.summary import counted, duration, size
 
-# Statistics of a recording as text that fits the terminal.
-
 _MAX_ROWS = 30
 _NARROW = 80  # below it, the least important columns are left out
 

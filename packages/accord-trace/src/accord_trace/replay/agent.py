@@ -1,6 +1,7 @@
 """The agent of a recording: reacts to a client as the recorded agent did (R-TRACE-04).
 
-It does no I/O: frames of the client go in, the frames that are due come out.
+It does no I/O: frames of the client go in, the frames that are due come out. It finds the message
+of the recording for each message of the client, and reports where the client departed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The conversation of a recording as steps, and what each step of the agent waits for."""
+"""The conversation of a recording as steps, and what each step of the agent waits for.
+
+The frames of a large recording are in a file. Ids and directories of the recording and of the live
+side are replaced both ways.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`accord session`: creates, uses and shows sessions that stay open."""
+"""`accord session`: creates, uses and shows sessions that stay open.
+
+A command is imported when it is called: most are in `control`, the others in the modules below.
+"""
 
 from __future__ import annotations
 

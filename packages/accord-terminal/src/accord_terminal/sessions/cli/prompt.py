@@ -1,4 +1,4 @@
-"""`accord session prompt`: sends a prompt to a session and shows its turn."""
+"""`accord session prompt`, and `accord ask -s NAME`: send a prompt and show its turn."""
 
 from __future__ import annotations
 

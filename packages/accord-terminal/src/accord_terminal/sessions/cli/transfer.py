@@ -1,4 +1,7 @@
-"""`accord session import`: stores sessions of acpx, or an exported session."""
+"""`accord session export` and `import`: a session as Markdown, HTML or JSON, and back.
+
+Sessions of acpx can be imported, too.
+"""
 
 from __future__ import annotations
 
@@ -120,8 +123,6 @@ def _text_of(entry: Started) -> str:
     return "\n".join(str(block.get("text") or block.get("uri") or "") for block in blocks)
 
 
-# A session as Markdown, HTML or JSON; the JSON can be imported again.
-
 SCHEMA = "accord.session.export.v1"
 
 
@@ -201,8 +202,6 @@ def _end(turn: Turn) -> str:
         return escaped_line(f"failed: {turn.error}")
     return escaped_line(f"{turn.stop_reason or 'not ended'}, {turn.ended_at or turn.started_at}")
 
-
-# `accord session export`: writes a session as Markdown, HTML or JSON.
 
 _FORMS = {".md": "markdown", ".html": "html", ".htm": "html", ".json": "json"}
 

@@ -49,8 +49,6 @@ from accord_terminal.sessions.owners import open_socket
 from accord_terminal.sessions.records import OwnerStarts, Record, SessionsError, Store, has_owner
 from accord_terminal.toolkit.text import one_line, printable
 
-# Shows the entries of a journal as lines of text.
-
 
 class JournalText:
     """Writes entries; the text of the agent as it comes, everything else in lines of its own."""

@@ -1,4 +1,8 @@
-"""Serves the session to a client in either version of the protocol."""
+"""The clients of a session: each is served in its version, and has its place in the journal.
+
+`Client` knows what a client has seen and wants to see; the roles serve it the session, and the
+extension methods for its settings, the queue, the journal and the end.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The owner of a session: one agent, one session, a queue of prompts, many clients."""
+"""The owner of a session: one agent, one session, a queue of prompts, many clients.
+
+Its parts: the ids of messages of an agent that has lost its context, the queue of prompts, and the
+state that the parts share.
+"""
 
 from __future__ import annotations
 

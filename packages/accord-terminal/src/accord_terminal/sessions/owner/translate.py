@@ -1,4 +1,8 @@
-"""Turns updates of one protocol version into version-neutral ones, for clients of the other."""
+"""Translates the updates of a session for clients of the other version, and for text.
+
+A `SessionTranslator` also shows subagents as tool calls. Transcripts that are not read are bounded:
+the journal on the disk has the conversation.
+"""
 
 from __future__ import annotations
 
