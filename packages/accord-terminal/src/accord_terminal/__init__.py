@@ -1,7 +1,7 @@
 """What a person types at a terminal: `accord ask`, `session`, `agents`, `serve` and their like.
 
-Words of a command line go in. An agent is started or reached, and what it does comes out as text, as
-JSON lines, or as messages for an editor.
+Words of a command line go in. An agent is started or reached, and what it does comes out as text,
+as JSON lines, or as messages for an editor.
 
 Each command of the program `accord` is a `command` in a module or a folder; the entry points of
 this package name them. `accord` imports only the command that is called, and a command imports what

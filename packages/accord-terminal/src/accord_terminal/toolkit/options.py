@@ -7,7 +7,6 @@ what records.
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -53,6 +52,8 @@ def read_or_make_token(file: Path) -> tuple[str, bool]:
         return read_token(file) or "", False
     except OSError as error:
         raise click.UsageError(f"--token-file: {file} cannot be made: {error}") from None
+    import secrets
+
     token = secrets.token_urlsafe(32)
     with os.fdopen(opened, "w", encoding="utf-8") as writing:
         writing.write(f"{token}\n")
