@@ -23,8 +23,8 @@ from accord.client.events import (
 from accord.client.permissions import allow, deny
 from accord.errors import AuthRequired, InternalError, ParseError
 from accord.text.excerpt import one_line
+from accord_terminal.ask.cancellation import Deadline
 from accord_terminal.ask.options import AskOptions, exit_status
-from accord_terminal.ask.run import Deadline
 from accord_terminal.ask.views import LazyView, write_stderr
 from accord_terminal.toolkit.login import log_in
 from accord_terminal.toolkit.session_setup import apply_session_options, open_session
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from accord.transports.base import TransportFactory
     from accord.transports.reconnect_settings import Reconnect
     from accord.types.content import ContentBlock
-    from accord_terminal.ask.run import Interrupts
+    from accord_terminal.ask.cancellation import Interrupts
 
 
 LONGEST_PAUSE_S = 10  # before a prompt is repeated

@@ -2,9 +2,9 @@
 
 Text: `text` removes what could control a terminal and writes rows and tables, `terminal_output`
 folds them and redraws a live region, `markdown` and `tool_rows` show parts of a conversation.
-`questions` asks for permissions, forms and URLs. Agents: `agent_names` finds an agent by its name and has the
-settings file, `login` lets the user log in, `session_setup` opens a session. `options` are those of
-several commands.
+`questions` asks for permissions, forms and URLs. Agents: `agent_names` finds an agent by its name
+and has the settings file, `login` lets the user log in, `session_setup` opens a session. `options`
+are those of several commands.
 """
 
 from __future__ import annotations

@@ -1,26 +1,15 @@
-"""The owner of a session: one agent, one session, a queue of prompts, many clients.
-
-Its parts: the ids of messages of an agent that has lost its context, the queue of prompts, and the
-state that the parts share.
-"""
+"""The owner of a session: one agent, one session, a queue of prompts, many clients."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
-from abc import ABC, abstractmethod
-from bisect import bisect_right
-from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from accord import v1, v2
-from accord.agent.background import Background
 from accord.errors import (
     AccordError,
     AuthRequired,
@@ -28,9 +17,6 @@ from accord.errors import (
     RequestError,
     TransportError,
 )
-from accord.text import lenient_json
-from accord.types import convert_v1, convert_v2
-from accord.wire.codec import decoder, encode
 from accord_terminal.sessions.journal import (
     Ended,
     Entry,
@@ -42,11 +28,10 @@ from accord_terminal.sessions.journal import (
     Updated,
 )
 from accord_terminal.sessions.lookup import refusal
-from accord_terminal.sessions.owner.clients import Client
 from accord_terminal.sessions.owner.questions import Questions
+from accord_terminal.sessions.owner.state import Client, OwnerState, Prompt
 from accord_terminal.sessions.owner.translate import Forgetting
 from accord_terminal.sessions.records import (
-    Approvals,
     JournalError,
     Record,
     Restored,
@@ -57,202 +42,13 @@ from accord_terminal.toolkit.session_setup import option_values
 
 if TYPE_CHECKING:
     from accord.agent.client_adapter import ClientAdapter
-    from accord.client.connect import ConnectedAgent
-    from accord.client.session import ClientSession, SessionView, SubagentSession
+    from accord.client.session import SessionView, SubagentSession
     from accord.client.transcript import Transcript
     from accord.client.turn import ClientTurn
     from accord.transports.process import ProcessTransport
     from accord.types.content import ContentBlock
     from accord_terminal.sessions.journal import Entry, Journal
-    from accord_terminal.sessions.owner.program import AgentFrames
     from accord_terminal.sessions.records import Record
-
-# Keeps the ids of an agent apart that has lost its context, and counts again from the beginning.
-#
-# In the journal, both its first messages may be `message-1`. Clients get the earlier ones under
-# other ids; those of the present context stay, as the agent knows them.
-
-_IDS = frozenset(
-    {
-        "compactionId",
-        "messageId",
-        "planId",
-        "recipientMessageId",
-        "senderMessageId",
-        "terminalId",
-        "toolCallId",
-    }
-)
-_OPAQUE = frozenset({"_meta", "rawInput", "rawOutput"})
-
-
-class Contexts:
-    """Where in the journal the contexts of the agent have begun."""
-
-    def __init__(self) -> None:
-        self._starts: list[int] = []
-
-    def read(self, entry: Entry) -> None:
-        """Take notice of an entry, in the order of the journal."""
-        if isinstance(entry, OwnerStarted) and entry.restored in ("new", "lost"):
-            self._starts.append(entry.seq)
-
-    def update_of(self, entry: Updated) -> Raw:
-        """Return the update of an entry; that of an earlier context has other ids."""
-        number = bisect_right(self._starts, entry.seq)
-        if number >= len(self._starts):
-            return entry.update
-        try:
-            update = lenient_json.loads(bytes(entry.update))
-        except lenient_json.NotJson:
-            return entry.update
-        return Raw(msgspec.json.encode(_renamed(update, f"context {number}: ")))
-
-
-def _renamed(value: Any, prefix: str) -> Any:
-    if isinstance(value, list):
-        return [_renamed(item, prefix) for item in value]  # pyright: ignore[reportUnknownVariableType]  # JSON
-    if not lenient_json.is_object(value):
-        return value
-    return {
-        key: f"{prefix}{item}"
-        if key in _IDS and isinstance(item, str)
-        else item
-        if key in _OPAQUE
-        else _renamed(item, prefix)
-        for key, item in value.items()
-    }
-
-
-# The queue of prompts of a session: one turn runs, the others wait in submission order.
-
-
-class Prompt:
-    """A submitted prompt; `started` has the message id of the agent, `ended` how the turn ended."""
-
-    def __init__(
-        self,
-        content: tuple[ContentBlock, ...],
-        *,
-        by: str,
-        approvals: Approvals,
-        attached: bool = False,
-        prompt_id: str | None = None,
-    ) -> None:
-        self.id: str = prompt_id or f"p-{os.urandom(6).hex()}"
-        self.content = content
-        self.by = by
-        self.approvals = approvals
-        self.attached = attached  # a submitter that leaves cancels it
-        self.state: Literal["queued", "running", "ended"] = "queued"
-        self.is_cancelled = False
-        loop = asyncio.get_running_loop()
-        self.started: asyncio.Future[str] = loop.create_future()
-        self.ended: asyncio.Future[Ended] = loop.create_future()
-
-    @property
-    def text(self) -> str:
-        """The beginning of its text, as one line."""
-        words = " ".join(str(part) for part in self.content if isinstance(part, str)).split()
-        return " ".join(words)[:200]
-
-    def end(self, ended: Ended) -> None:
-        """Let those who wait for the turn continue."""
-        self.state = "ended"
-        if not self.started.done():
-            self.started.cancel()
-        if not self.ended.done():
-            self.ended.set_result(ended)
-
-
-class PromptQueue:
-    """The prompts that have not ended; the first one runs, or is about to (R-NAMED-04)."""
-
-    def __init__(self) -> None:
-        self.running: Prompt | None = None
-        self._waiting: deque[Prompt] = deque()
-        self._added = asyncio.Event()
-
-    def __len__(self) -> int:
-        return len(self._waiting) + (self.running is not None)
-
-    @property
-    def prompts(self) -> list[Prompt]:
-        """The running prompt, then the waiting ones in their order."""
-        return [*([self.running] if self.running else []), *self._waiting]
-
-    def add(self, prompt: Prompt) -> int:
-        """Append a prompt; return how many are before it."""
-        self._waiting.append(prompt)
-        self._added.set()
-        return len(self) - 1
-
-    def withdraw(self, prompt: Prompt) -> bool:
-        """Remove a waiting prompt; return False if it is not waiting."""
-        if prompt not in self._waiting:
-            return False
-        self._waiting.remove(prompt)
-        return True
-
-    def find(self, prompt_id: str) -> Prompt | None:
-        """Return a prompt that has not ended."""
-        return next((prompt for prompt in self.prompts if prompt.id == prompt_id), None)
-
-    async def next(self) -> Prompt:
-        """Wait for the next prompt, which is running from now on."""
-        self.running = None
-        while not self._waiting:
-            self._added.clear()
-            await self._added.wait()
-        self.running = self._waiting.popleft()
-        self.running.state = "running"
-        return self.running
-
-    def done(self) -> None:
-        """Nothing runs any more."""
-        self.running = None
-
-
-# What the parts of an owner share: the agent, its session, the queue and the journal.
-
-
-class OwnerState(ABC):
-    """The state of an owner, for what serves its clients."""
-
-    agent: ConnectedAgent
-    session: ClientSession
-    frames: AgentFrames
-
-    def __init__(self, record: Record, journal: Journal) -> None:
-        self.record = record
-        self.journal = journal
-        self.queue: PromptQueue = PromptQueue()
-        self.contexts: Contexts = Contexts()
-        self.protocol: int = record.protocol or 1
-        self.joined: asyncio.Event = asyncio.Event()  # replaced when a client opens the session
-        self.no_background: Background = Background({}, [])
-
-    @abstractmethod
-    def add(self, entry: Entry) -> Entry:
-        """Write an entry, and then show it."""
-
-    @abstractmethod
-    def client_names(self) -> list[str]:
-        """Return the names of the clients that have opened the session."""
-
-    def content_to_wire(self, content: tuple[ContentBlock, ...]) -> Raw:
-        """Return content in the agent's version."""
-        convert = convert_v1 if self.protocol == 1 else convert_v2
-        return Raw(encode([convert.content_to_wire(block) for block in content]))
-
-    def content_from_wire(self, content: Raw) -> tuple[ContentBlock, ...]:
-        """Return content that is stored in the agent's version."""
-        if self.protocol == 1:
-            blocks = decoder(list[v1.ContentBlock])(bytes(content))
-            return tuple(map(convert_v1.content_from_wire, blocks))
-        return tuple(
-            map(convert_v2.content_from_wire, decoder(list[v2.ContentBlock])(bytes(content)))
-        )
 
 
 log: logging.Logger = logging.getLogger("accord.sessions")

@@ -21,8 +21,7 @@ from accord_terminal.sessions.owner.translate import tool_call_update
 
 if TYPE_CHECKING:
     from accord.client.elicitation import FormValues
-    from accord_terminal.sessions.owner.clients import Client
-    from accord_terminal.sessions.owner.owner import OwnerState
+    from accord_terminal.sessions.owner.state import Client, OwnerState
 
 
 T = TypeVar("T")
