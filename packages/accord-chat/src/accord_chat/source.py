@@ -13,9 +13,8 @@ from accord.transports.process import process
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 from accord.types.mcp import McpServer
 from accord.version import ProtocolVersion
-from accord_terminal.sessions.lookup import existing_session
 from accord_terminal.sessions.owners import transport_to
-from accord_terminal.sessions.records import Store
+from accord_terminal.sessions.records import Store, existing_session
 
 STOP_TIMES_S = (0.5, 1.0, 2.0)  # to exit after EOF, after SIGTERM and after SIGKILL
 

@@ -1,7 +1,7 @@
 """Persistent sessions: a background process holds the agent, and many clients use its session.
 
-`records` is the folder of all sessions, `journal` what happened in one. `lookup` finds the session
-that is named, `owners` its process, and `named` uses it from Python. `owner` is the process, `cli`
+`records` is the folder of all sessions and finds the one that is named, `journal` is what happened
+in one, `owners` reaches its process, and `named` uses it from Python. `owner` is the process, `cli`
 the commands of `accord session`, `compare` the command `accord compare`.
 """
 

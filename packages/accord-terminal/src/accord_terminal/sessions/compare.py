@@ -27,8 +27,7 @@ from accord.local.run import run_program
 from accord.text.excerpt import hidden_removed
 from accord.text.excerpt import one_line as escaped_line
 from accord_terminal.sessions.cli.options import approval_options
-from accord_terminal.sessions.lookup import named_agent
-from accord_terminal.sessions.records import FAILED, TIME_LIMIT, USAGE, SessionsError
+from accord_terminal.sessions.records import FAILED, TIME_LIMIT, USAGE, SessionsError, named_agent
 from accord_terminal.toolkit.text import one_line, printable
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from accord.errors import AccordError, ConnectionLost
 from accord.transports.base import Transport
 from accord.transports.pipes import PipeTransport
 from accord_terminal.sessions.journal import Entry
-from accord_terminal.sessions.lookup import existing_session, named_agent, new_record
 from accord_terminal.sessions.owners import open_socket, transport_to
 from accord_terminal.sessions.records import (
     NoSession,
@@ -29,6 +28,9 @@ from accord_terminal.sessions.records import (
     Record,
     Restored,
     Store,
+    existing_session,
+    named_agent,
+    new_record,
 )
 
 CALL = "_accord/session/"

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from accord.text.excerpt import one_line
-from accord_terminal.trace.options import (
+from accord_terminal.trace import (
     Unreadable,
     directions,
     first_option,

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from accord.installed import install_command
-from accord_terminal.trace.options import (
+from accord_terminal.trace import (
     Unreadable,
     directions,
     first_option,

@@ -15,7 +15,7 @@ import click
 
 from accord.errors import StartError, TransportError
 from accord_terminal.toolkit.options import bytes_of, max_size_option, no_redact_option, own_path
-from accord_terminal.trace.options import open_recording, path_option, report_waiting
+from accord_terminal.trace import open_recording, path_option, report_waiting
 from accord_trace.recorder_process import RecorderProcess, Settings, run_tee
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from accord.transports.process import process
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 from accord.transports.stdio import stdio
 from accord_terminal.toolkit.options import connection_options, own_path, read_token
-from accord_terminal.trace.options import (
+from accord_terminal.trace import (
     Unreadable,
     directions,
     first_option,

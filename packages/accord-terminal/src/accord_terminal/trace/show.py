@@ -12,7 +12,7 @@ import click
 from rich.cells import cell_len
 
 from accord.text.excerpt import one_line
-from accord_terminal.trace.options import Unreadable, directions, first_option, show_problems
+from accord_terminal.trace import Unreadable, directions, first_option, show_problems
 from accord_trace.message_index import MessageIndex, MessageRow
 from accord_trace.reading import Trace, TraceError, open_trace, open_traces
 from accord_trace.records import Direction, Record, component_place

@@ -27,15 +27,6 @@ from accord_terminal.sessions.cli.options import (
     shows_wait,
 )
 from accord_terminal.sessions.journal import Journal, JournalReader
-from accord_terminal.sessions.lookup import (
-    LookupFailed,
-    check_name,
-    existing_session,
-    login_words,
-    named_agent,
-    new_record,
-    offer_login,
-)
 from accord_terminal.sessions.owners import (
     end_start,
     reach_owner,
@@ -46,14 +37,21 @@ from accord_terminal.sessions.records import (
     FAILED,
     Approvals,
     LoginRequired,
+    LookupFailed,
     NoSession,
     OwnerStarts,
     Record,
     SessionsError,
     Store,
     StoreError,
+    check_name,
+    existing_session,
     has_owner,
+    login_words,
+    named_agent,
+    new_record,
     now,
+    offer_login,
 )
 from accord_terminal.toolkit.text import one_line
 

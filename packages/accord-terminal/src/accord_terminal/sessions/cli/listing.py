@@ -12,8 +12,7 @@ from typing import Any
 import click
 
 from accord_terminal.sessions.cli.options import agent_option, cwd_option, name_option
-from accord_terminal.sessions.lookup import existing_session
-from accord_terminal.sessions.records import Record, Store, has_owner
+from accord_terminal.sessions.records import Record, Store, existing_session, has_owner
 from accord_terminal.toolkit.text import one_line, table_lines, terminal_width
 
 _WIDE = 70  # columns that a list with ids needs

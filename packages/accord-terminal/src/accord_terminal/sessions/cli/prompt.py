@@ -38,7 +38,6 @@ from accord_terminal.sessions.cli.options import (
     shows_wait,
 )
 from accord_terminal.sessions.journal import BY_RULE, NOT_ASKED, TURN_ENDED
-from accord_terminal.sessions.lookup import existing_session, login_words, offer_login
 from accord_terminal.sessions.named import CALL, find_or_create, joined_session, lost_text
 from accord_terminal.sessions.owners import reach_owner, transport_to
 from accord_terminal.sessions.records import (
@@ -50,6 +49,9 @@ from accord_terminal.sessions.records import (
     Record,
     SessionsError,
     Store,
+    existing_session,
+    login_words,
+    offer_login,
 )
 from accord_terminal.toolkit.text import one_line
 

@@ -44,9 +44,18 @@ from accord_terminal.sessions.journal import (
     Started,
     Updated,
 )
-from accord_terminal.sessions.lookup import LookupFailed, check_name, existing_session, named_agent
 from accord_terminal.sessions.owner.translate import Translator
-from accord_terminal.sessions.records import FAILED, Record, Store, StoreError, locked
+from accord_terminal.sessions.records import (
+    FAILED,
+    LookupFailed,
+    Record,
+    Store,
+    StoreError,
+    check_name,
+    existing_session,
+    locked,
+    named_agent,
+)
 from accord_terminal.toolkit.text import one_line, printable
 from accord_terminal.toolkit.tool_rows import agent_text, plain, quoted, tool_call_parts
 

@@ -43,10 +43,16 @@ from accord_terminal.sessions.journal import (
     cursor_of,
     place_of,
 )
-from accord_terminal.sessions.lookup import existing_session
 from accord_terminal.sessions.owner.translate import Translator
 from accord_terminal.sessions.owners import open_socket
-from accord_terminal.sessions.records import OwnerStarts, Record, SessionsError, Store, has_owner
+from accord_terminal.sessions.records import (
+    OwnerStarts,
+    Record,
+    SessionsError,
+    Store,
+    existing_session,
+    has_owner,
+)
 from accord_terminal.toolkit.text import one_line, printable
 
 

@@ -27,7 +27,6 @@ from accord_terminal.sessions.journal import (
     Started,
     Updated,
 )
-from accord_terminal.sessions.lookup import refusal
 from accord_terminal.sessions.owner.questions import Questions
 from accord_terminal.sessions.owner.state import Client, OwnerState, Prompt
 from accord_terminal.sessions.owner.translate import Forgetting
@@ -37,6 +36,7 @@ from accord_terminal.sessions.records import (
     Restored,
     Store,
     StoreError,
+    refusal,
 )
 from accord_terminal.toolkit.session_setup import option_values
 

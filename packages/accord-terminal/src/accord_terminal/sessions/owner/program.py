@@ -30,7 +30,6 @@ from accord.transports.process import ProcessTransport, argv_of, process
 from accord.transports.process_output import LastLines
 from accord.types.mcp import McpServer
 from accord_terminal.sessions.journal import Entry, Journal, Started
-from accord_terminal.sessions.lookup import refusal
 from accord_terminal.sessions.owner.owner import Owner
 from accord_terminal.sessions.owner.roles import OwnerRoleV1, OwnerRoleV2
 from accord_terminal.sessions.owner.state import AgentFrames
@@ -43,6 +42,7 @@ from accord_terminal.sessions.records import (
     SessionsError,
     Store,
     now,
+    refusal,
     socket_path,
 )
 from accord_terminal.toolkit.session_setup import (
