@@ -33,6 +33,7 @@ ALWAYS = {
     "accord_terminal.toolkit",
     "accord_terminal.toolkit.agent_names",
     "accord_terminal.ask",
+    "accord_terminal.ask.cancellation",
     "accord_terminal.ask.run",
     "accord_terminal.ask.command",
     "accord_terminal.ask.conversation",
@@ -59,7 +60,7 @@ FOR_TERMINALS = {"linkify_it", "markdown_it", "mdurl", "pygments", "rich", "uc_m
 # Slow to import, or needed only for options that are not given.
 UNUSED = {
     "accord_terminal.agents",
-    "accord_terminal.editors",
+    "accord_terminal.install",
     "accord.agent",
     "accord_coder.command",
     "accord.v1",

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from accord.errors import AccordError
-from accord_terminal.ask.views import LazyView
 
 if TYPE_CHECKING:
     from accord.client.turn import ClientTurn

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from accord.version import ProtocolVersion
 from accord_terminal.ask.options import (
     AskOptions,
+    HeldSession,
     Statuses,
     meta_option,
     read_prompt,
@@ -23,7 +24,6 @@ from accord_terminal.toolkit.options import read_token, token_file_option
 
 if TYPE_CHECKING:
     from accord.types.mcp import McpServer
-    from accord_terminal.ask.options import HeldSession
     from accord_terminal.toolkit.agent_names import NamedAgent, Settings
 
 

@@ -18,14 +18,12 @@ from accord.transports.process import ProcessTransport, process
 from accord.transports.process_output import LastLines
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 from accord_terminal.ask.cancellation import Interrupts
-from accord_terminal.ask.options import CANCELLED, FAILED, AskOptions
-from accord_terminal.ask.views import LazyView, write_stderr
+from accord_terminal.ask.options import CANCELLED, FAILED, AskOptions, HeldSession
+from accord_terminal.ask.views import LazyView, describe_failure, failure_lines, write_stderr
 from accord_terminal.toolkit.login import TerminalLoginChosen, login_failure, run_terminal_login
 
 if TYPE_CHECKING:
     from accord.transports.reconnect_settings import ConnectionChange
-    from accord_terminal.ask.options import HeldSession
-    from accord_terminal.ask.views import LazyView
 
 
 INITIALIZE_S = 120.0  # the agent may have to be downloaded before it starts
@@ -164,8 +162,6 @@ class AskProgram:
 
     def _fail(self, error: AccordError | OSError) -> int:
         """Report a failure, with the last output of the agent; return the exit status."""
-        from accord_terminal.ask.views import describe_failure, failure_lines
-
         failure = describe_failure(error, self._options.argv[0], self._auth_methods, INITIALIZE_S)
         if failure is not None:
             self._view.get().close()

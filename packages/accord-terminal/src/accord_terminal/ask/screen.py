@@ -18,6 +18,7 @@ from accord.client.events import (
     AgentTerminal,
     Compaction,
     ContentChunk,
+    Decision,
     Event,
     MessageReplaced,
     Notice,
@@ -30,7 +31,7 @@ from accord.client.events import (
     ToolCall,
 )
 from accord.client.permissions import allows, command_of
-from accord.client.transcript import Transcript
+from accord.client.transcript import TerminalTranscript, Transcript
 from accord.connection.tasks import is_being_cancelled
 from accord.types.content import AudioContent, ContentBlock, ImageContent, text_of
 from accord.types.session import SelectOption, TokenUsage
@@ -43,7 +44,14 @@ from accord_terminal.toolkit.questions import (
     offer_url,
     read_line,
 )
-from accord_terminal.toolkit.text import Row, one_line, printable, relative_path, relative_title
+from accord_terminal.toolkit.text import (
+    Row,
+    Writer,
+    one_line,
+    printable,
+    relative_path,
+    relative_title,
+)
 from accord_terminal.toolkit.tool_rows import (
     diffs_of,
     limited_diff_rows,
@@ -58,11 +66,8 @@ from accord_terminal.toolkit.tool_rows import (
 if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
     from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
-    from accord.client.events import Decision, PermissionRequest
     from accord.client.session import ClientSession
-    from accord.client.transcript import TerminalTranscript, Transcript
     from accord.client.turn import ClientTurn
-    from accord_terminal.toolkit.text import Writer
 
 # What `accord ask` asks the user at the terminal: permissions, forms, URLs.
 

@@ -32,6 +32,7 @@ from accord.types.permission import PermissionOption
 from accord_terminal.toolkit.text import (
     GUTTER,
     Row,
+    Writer,
     one_line,
     printable,
     relative_path,
@@ -41,7 +42,6 @@ from accord_terminal.toolkit.tool_rows import diff_rows, diffs_of, lines_before_
 
 if TYPE_CHECKING:
     from accord.types.session import OptionChoice
-    from accord_terminal.toolkit.text import Writer
 
 # Reads lines from the keyboard without blocking the event loop.
 

@@ -24,15 +24,13 @@ from accord.errors import AccordError, AuthRequired, NotOffered, RequestError, R
 from accord.text import lenient_json
 from accord.types.content import ContentBlock, EmbeddedResource, ImageContent, ResourceLink
 from accord.types.mcp import McpServer, McpServerHttp, McpServerSse, McpServerStdio
-from accord.types.session import SelectOption
+from accord.types.session import SelectOption, SessionOption
 from accord_terminal.toolkit.text import one_line
 
 if TYPE_CHECKING:
     from accord.client.agent_adapter import SessionInfo
     from accord.client.connect import ConnectedAgent
     from accord.client.session import ClientSession
-    from accord.types.mcp import McpServer
-    from accord.types.session import SessionOption
 
 # Reads a file of MCP servers, in the format that most editors and agents share.
 

@@ -20,6 +20,7 @@ from accord.errors import (
 from accord_terminal.sessions.journal import (
     Ended,
     Entry,
+    Journal,
     OptionsSet,
     OwnerEnded,
     OwnerStarted,
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
     from accord.client.turn import ClientTurn
     from accord.transports.process import ProcessTransport
     from accord.types.content import ContentBlock
-    from accord_terminal.sessions.journal import Entry, Journal
-    from accord_terminal.sessions.records import Record
 
 
 log: logging.Logger = logging.getLogger("accord.sessions")

@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 
 from accord.agent.client_adapter import PermissionQuestion
 from accord.agent.updates import ToolCallUpdate
-from accord.client.elicitation import ElicitationForm, FormField, UrlElicitationRequest
+from accord.client.elicitation import ElicitationForm, FormField, FormValues, UrlElicitationRequest
 from accord.client.events import Decision, PermissionRequest
 from accord.client.permissions import allow, deny
 from accord.errors import DecodeError
@@ -20,7 +20,6 @@ from accord_terminal.sessions.journal import BY_RULE, NOT_ASKED, TURN_ENDED, Ans
 from accord_terminal.sessions.owner.translate import tool_call_update
 
 if TYPE_CHECKING:
-    from accord.client.elicitation import FormValues
     from accord_terminal.sessions.owner.state import Client, OwnerState
 
 

@@ -28,14 +28,13 @@ from accord.errors import (
 )
 from accord.types import convert_v1, convert_v2
 from accord_terminal.sessions.journal import Ended, cursor_of
-from accord_terminal.sessions.owner.state import Client, ClientSettings
+from accord_terminal.sessions.owner.state import Client, ClientSettings, Prompt
 from accord_terminal.sessions.records import SessionsError
 
 if TYPE_CHECKING:
     from accord.types.content import ContentBlock
     from accord.version import ProtocolVersion
     from accord_terminal.sessions.owner.owner import Owner
-    from accord_terminal.sessions.owner.state import Prompt
 
 
 # The extension methods of a session: client settings, queue, journal, end.

@@ -46,18 +46,11 @@ from accord_terminal.sessions.journal import (
     cursor_of,
 )
 from accord_terminal.sessions.owner.translate import SessionTranslator
-from accord_terminal.sessions.records import (
-    Approvals,
-    Record,
-)
+from accord_terminal.sessions.records import Approvals, Record
 
 if TYPE_CHECKING:
     from accord.agent.client_adapter import ClientAdapter
-    from accord.client.connect import ConnectedAgent
-    from accord.client.session import ClientSession
     from accord.types.content import ContentBlock
-    from accord_terminal.sessions.journal import Entry, Journal
-    from accord_terminal.sessions.records import Record
 
 
 log: logging.Logger = logging.getLogger("accord.sessions")
