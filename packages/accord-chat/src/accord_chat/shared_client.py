@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from accord_terminal.sessions.cli.prompt import OthersAnswers
-from accord_terminal.sessions.journal import place_of
+from accord_terminal.sessions.journal import OthersAnswers, place_of
 from accord_terminal.sessions.named import CALL, QueuedPrompt, SessionStatus
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """The journal of a session: lines of JSON, appended only, written before clients see them.
 
 An entry is what happened at one time; a cursor is a place in the journal of one session.
+`OthersAnswers` shows a client which question of its prompt another one has answered.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import binascii
 import os
 from array import array
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -25,6 +26,7 @@ from accord_terminal.sessions.records import (
     SessionsError,
     now,
 )
+from accord_terminal.toolkit.text import one_line
 
 # Cursors of `watch`: a place in the journal of one session, as text for programs to keep.
 
@@ -289,3 +291,33 @@ class Journal:
     def close(self) -> None:
         """Close the file."""
         os.close(self._fd)
+
+
+class OthersAnswers:
+    """Serves `_accord/session/entry`: shows what another client, or none, has answered."""
+
+    def __init__(self, own_name: Callable[[], str], show: Callable[[str], None]) -> None:
+        self._own_name = own_name
+        self._show = show
+        self._asked: dict[str, Mapping[str, Any]] = {}
+
+    def __call__(self, params: Mapping[str, Any]) -> None:
+        """Take notice of an entry of the journal."""
+        entry = params["entry"]
+        match entry.get("kind"):
+            case "asked":
+                self._asked[entry["request"]] = entry
+            case "answered":
+                asked = self._asked.pop(entry["request"], None)
+                if asked is not None:
+                    self._answered(asked["what"], one_line(asked["title"], 60), entry)
+            case _:
+                pass
+
+    def _answered(self, what: str, title: str, entry: Mapping[str, Any]) -> None:
+        by = entry["by"]
+        if by == NOT_ASKED:
+            if what != "permission":  # these are reported at the end of the turn
+                self._show(f"the agent asked for input, which no client could give: {title}")
+        elif by not in (self._own_name(), BY_RULE, TURN_ENDED):
+            self._show(f"answered by {one_line(by, 40)}: {one_line(entry['answer'])} ({title})")
