@@ -338,7 +338,7 @@ def _sessions(trace: Trace) -> dict[str, list[tuple[str, str]]]:
             continue
         if record.method == "session/prompt" and record.type == "request":
             if record.session in prompts:
-                prompts[record.session].append(_pytest_module_text_of(value.get("prompt")))
+                prompts[record.session].append(_prompt_text(value.get("prompt")))
         elif answered is not None and answered.method == "session/new" and not record.is_error:
             prompts.setdefault(str(value.get("sessionId")), [])
     found: dict[str, list[tuple[str, str]]] = {session: [] for session in prompts}
@@ -350,7 +350,7 @@ def _sessions(trace: Trace) -> dict[str, list[tuple[str, str]]]:
     return found
 
 
-def _pytest_module_text_of(blocks: Any) -> str:
+def _prompt_text(blocks: Any) -> str:
     if not is_array(blocks):
         return ""
     texts = [block.get("text") for block in blocks if is_object(block)]

@@ -83,7 +83,7 @@ class PipeBlocks:
         data, at = self._rest + data, 0
         blocks: list[tuple[int, float, bytes]] = []
         while len(data) - at >= _HEAD.size:
-            number, ts, size = _head(data, at)
+            number, ts, size = _HEAD.unpack_from(data, at)
             end = at + _HEAD.size + size
             if end > len(data) and not is_last:
                 break
@@ -92,11 +92,6 @@ class PipeBlocks:
             at = end
         self._rest = data[at:]
         return blocks
-
-
-def _head(data: bytes, at: int) -> tuple[int, float, int]:
-    """Return the direction, the time and the size of a block."""
-    return _HEAD.unpack_from(data, at)
 
 
 if sys.platform == "linux":

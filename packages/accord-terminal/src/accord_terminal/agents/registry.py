@@ -397,7 +397,7 @@ def url_of(text: str) -> str:
 def fetch(url: str, *, max_bytes: int, timeout_s: float, etag: str | None = None) -> Fetched:
     """Return a small file. Raises `FetchError`, or `NotModified` if it still has this etag."""
     parts: list[bytes] = []
-    found = _load(url, parts.append, max_bytes, timeout_s, etag)
+    found = _receive(url, parts.append, max_bytes, timeout_s, etag)
     return Fetched(b"".join(parts), found)
 
 
@@ -413,10 +413,10 @@ def download(
 
     Raises `FetchError`, and what the functions raise.
     """
-    _load(url, write, max_bytes, timeout_s, None, on_size)
+    _receive(url, write, max_bytes, timeout_s, None, on_size)
 
 
-def _load(
+def _receive(
     url: str,
     write: Callable[[bytes], object],
     max_bytes: int,
@@ -565,10 +565,10 @@ def load_catalogue(registry: str) -> Catalogue:
     """
     url = url_of(registry)
     warnings: list[str] = []
-    index = _registry_load(url, read_index, warnings)
+    index = _read_good(url, read_index, warnings)
     if index is None:
         raise RegistryError(f"Cannot load the registry {url}: {warnings[-1]}")
-    quarantine = _registry_load(
+    quarantine = _read_good(
         urljoin(url, "quarantine.json"), read_quarantine, warnings, optional=True
     )
     warnings += _warnings(index)
@@ -579,7 +579,7 @@ def _warnings(index: Index) -> list[str]:
     return [f"skipped {why}" for why in index.skipped]
 
 
-def _registry_load(
+def _read_good(
     url: str, read: Callable[[bytes], T], warnings: list[str], *, optional: bool = False
 ) -> T | None:
     """Return what `read` makes of a file; None if there is no good one."""

@@ -71,7 +71,9 @@ async def serve_clients(
     async with asyncio.TaskGroup() as group:
         for connection in waiting:
             await free.acquire()
-            serving = group.create_task(_serve(owner, connection.detach()), name="accord client")
+            serving = group.create_task(
+                _serve_client(owner, connection.detach()), name="accord client"
+            )
             serving.add_done_callback(lambda _: free.release())
         while True:
             await free.acquire()
@@ -82,11 +84,13 @@ async def serve_clients(
                 free.release()
                 await asyncio.sleep(0.1)
                 continue
-            serving = group.create_task(_serve(owner, connection.detach()), name="accord client")
+            serving = group.create_task(
+                _serve_client(owner, connection.detach()), name="accord client"
+            )
             serving.add_done_callback(lambda _: free.release())
 
 
-async def _serve(owner: Owner, fd: int) -> None:
+async def _serve_client(owner: Owner, fd: int) -> None:
     version_1, version_2 = OwnerRoleV1(owner), OwnerRoleV2(owner)
     try:
         os.write(fd, b"\n")  # an empty frame: the client knows that a living process has accepted
@@ -309,7 +313,7 @@ async def _own(store: Store, record_id: str, path: Path) -> int:
             )
             owner.has_started(restored, {})
             owner.requeue()
-            await _program_serve(owner, starting.listening, waiting)
+            await _serve_session(owner, starting.listening, waiting)
     except (AccordError, TimeoutError) as exc:
         if agents:
             agents[-1].last_lines().add_to(exc)
@@ -334,7 +338,7 @@ async def _own(store: Store, record_id: str, path: Path) -> int:
     return 0
 
 
-async def _program_serve(
+async def _serve_session(
     owner: Owner, listening: socket.socket, waiting: list[socket.socket]
 ) -> None:
     """Serve clients until there is a reason to leave; then end their prompts."""
