@@ -111,7 +111,7 @@ def test_no_wait_compares_wall_clocks() -> None:
         for path in folder.rglob("*.py")
         if "time.time(" in path.read_text() or "datetime.now" in path.read_text()
     ]
-    assert sorted(uses) == ["prune.py", "records.py"]  # dates for people
+    assert sorted(uses) == ["control.py", "records.py"]  # dates for people
 
 
 def test_ask_without_a_session_does_not_import_this_package(machine: Machine) -> None:
