@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from accord.client.session import ClientSession
     from accord.client.turn import ClientTurn
     from accord.types.session import StopReason
-    from accord_terminal.ask.screen import RichView, UserQuestions
+    from accord_terminal.ask.screen import RichView
+    from accord_terminal.toolkit.questions import UserQuestions
     from accord_terminal.toolkit.terminal_output import TerminalWriter
     from accord_terminal.toolkit.text import Writer
 
@@ -243,7 +244,7 @@ class LazyView:
         """Report on stderr the permission requests that were rejected without asking the user."""
         if not requests:
             return
-        from accord_terminal.ask.screen import rejected_lines
+        from accord_terminal.toolkit.questions import rejected_lines
 
         reason = "no terminal is available to ask at"
         if self._options.as_json or self._options.quiet:
@@ -258,7 +259,8 @@ class LazyView:
     def _ask(self) -> UserQuestions:
         """Return the questions, which are asked only at a terminal and so only in the rich view."""
         if self._questions is None:
-            from accord_terminal.ask.screen import RichView, UserQuestions
+            from accord_terminal.ask.screen import RichView
+            from accord_terminal.toolkit.questions import UserQuestions
 
             view = self.get()
             assert isinstance(view, RichView)
