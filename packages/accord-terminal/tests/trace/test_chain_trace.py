@@ -1,4 +1,4 @@
-"""`accord chain --trace`: every hop is recorded."""
+"""Chains of programs, of which every hop is recorded."""
 
 from __future__ import annotations
 
@@ -7,12 +7,23 @@ from itertools import pairwise
 from pathlib import Path
 
 import accord
-from accord_trace import Record, open_trace
+from accord.proxy.chain import chain
+from accord.proxy.parts import with_unique_names
+from accord.proxy.stage import Stage
+from accord_trace import Record, Recording, open_trace
 from accord_trace.exports import jsons_lines
+from accord_trace.recording import ChainRecorder
 from accord_trace.records import Pairing
 from requirement import requirement
 
 AGENT = f"{sys.executable} -m accord agent script"
+
+
+class PassOn:
+    """A proxy of this process."""
+
+    def stage(self) -> Stage:
+        return Stage()
 
 
 def tap(path: Path) -> str:
@@ -74,3 +85,25 @@ async def test_command_keeps_secrets_and_begins_new_files_as_its_options_say(
         texts = [file.read_text("utf-8") for file in folder.iterdir()]
         assert any("tok-4711-secret" in text for text in texts) == is_kept
         assert (len(texts) > 1) == is_kept
+
+
+async def test_hops_between_programs_and_objects_are_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "chain.acp.jsonl"
+    with Recording(path) as recording:
+        made = chain(PassOn(), tap(tmp_path / "tap.acp.jsonl"), PassOn(), AGENT)
+        made.components = tuple(with_unique_names(made.components))
+        await one_turn(made.observed(ChainRecorder(recording, made.components)), tmp_path)
+    check(list(open_trace(path)), "Client", "Proxy(0)", "Proxy(1)", "Proxy(2)", "Agent")
+
+
+async def test_chain_that_is_a_proxy_records_the_hop_to_its_successor(tmp_path: Path) -> None:
+    path = tmp_path / "chain.acp.jsonl"
+    inner = f"{sys.executable} -m accord chain --trace {path} '{tap(tmp_path / 't.acp.jsonl')}'"
+    await one_turn(chain(inner, AGENT), tmp_path)
+    found = [item for item in open_trace(path) if item.method != "proxy/initialize"]
+    assert hops(found) == {
+        ("Client", "Proxy(0)"),
+        ("Proxy(0)", "Client"),
+        ("Proxy(0)", "Agent"),
+        ("Agent", "Proxy(0)"),
+    }

@@ -8,24 +8,11 @@ from pathlib import Path
 
 import accord
 from accord.proxy.chain import chain
-from accord.proxy.parts import with_unique_names
-from accord.proxy.stage import Stage
 from accord_trace import Record, Recording, open_trace
 from accord_trace.recording import ChainRecorder
 from accord_trace.records import Pairing
 
 AGENT = f"{sys.executable} -m accord agent script"
-
-
-class PassOn:
-    """A proxy of this process."""
-
-    def stage(self) -> Stage:
-        return Stage()
-
-
-def tap(path: Path) -> str:
-    return f"{sys.executable} -m accord trace tap -o {path}"
 
 
 async def one_turn(agent: object, folder: Path) -> None:
@@ -55,31 +42,9 @@ def check(records: list[Record], *names: str) -> None:
         assert found == (pairs if method == "session/prompt" else back)
 
 
-async def test_hops_between_programs_and_objects_are_recorded(tmp_path: Path) -> None:
-    path = tmp_path / "chain.acp.jsonl"
-    with Recording(path) as recording:
-        made = chain(PassOn(), tap(tmp_path / "tap.acp.jsonl"), PassOn(), AGENT)
-        made.components = tuple(with_unique_names(made.components))
-        await one_turn(made.observed(ChainRecorder(recording, made.components)), tmp_path)
-    check(list(open_trace(path)), "Client", "Proxy(0)", "Proxy(1)", "Proxy(2)", "Agent")
-
-
 async def test_without_proxies_the_hop_to_the_agent_is_recorded(tmp_path: Path) -> None:
     path = tmp_path / "chain.acp.jsonl"
     with Recording(path) as recording:
         made = chain(AGENT)
         await one_turn(made.observed(ChainRecorder(recording, made.components)), tmp_path)
     check(list(open_trace(path)), "Client", "Agent")
-
-
-async def test_chain_that_is_a_proxy_records_the_hop_to_its_successor(tmp_path: Path) -> None:
-    path = tmp_path / "chain.acp.jsonl"
-    inner = f"{sys.executable} -m accord chain --trace {path} '{tap(tmp_path / 't.acp.jsonl')}'"
-    await one_turn(chain(inner, AGENT), tmp_path)
-    found = [item for item in open_trace(path) if item.method != "proxy/initialize"]
-    assert hops(found) == {
-        ("Client", "Proxy(0)"),
-        ("Proxy(0)", "Client"),
-        ("Proxy(0)", "Agent"),
-        ("Agent", "Proxy(0)"),
-    }
