@@ -30,7 +30,7 @@ from accord.v2 import methods as v2_methods
 from accord.wire.base import Members
 from accord.wire.method import Method
 from accord_coder.models.demo_commands import table as demo_table
-from accord_terminal.ask.views.json_lines import event_name
+from accord_terminal.ask.views import event_name
 
 METHODS_PAGE = Path(__file__).parent / "reference" / "methods.md"
 SCRIPT_PAGE = Path(__file__).parent / "reference" / "script-agent.md"

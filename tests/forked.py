@@ -48,9 +48,9 @@ from accord.transports.memory import pair
 if TYPE_CHECKING:
     import pytest
 if find_spec("accord_terminal"):
-    from accord_terminal.toolkit import keyboard
+    from accord_terminal.toolkit import questions
 else:  # the tests of a package alone
-    keyboard = None
+    questions = None
 
 __all__ = ("STARTS", "Popen", "fork_here", "forked_programs", "forked_starts")
 
@@ -92,37 +92,24 @@ _IMPORTED_EARLY = (
     "accord_coder.tools.registry",
     "accord_terminal.ask.command",
     "accord_terminal.ask.conversation",
-    "accord_terminal.ask.error_messages",
-    "accord_terminal.ask.questions.user_questions",
     "accord_terminal.ask.run",
-    "accord_terminal.ask.screen.live_region",
-    "accord_terminal.ask.screen.piped_answer",
-    "accord_terminal.ask.screen.rich_screen",
-    "accord_terminal.ask.screen.turn_summary",
-    "accord_terminal.ask.views.answer_only",
+    "accord_terminal.ask.screen",
+    "accord_terminal.ask.views",
     "accord_terminal.click_group",
-    "accord_terminal.sessions.cli.attach",
-    "accord_terminal.sessions.cli.closing",
     "accord_terminal.sessions.cli.control",
-    "accord_terminal.sessions.cli.export",
-    "accord_terminal.sessions.cli.fork",
-    "accord_terminal.sessions.cli.import_command",
     "accord_terminal.sessions.cli.listing",
-    "accord_terminal.sessions.cli.new",
-    "accord_terminal.sessions.cli.others_answers",
     "accord_terminal.sessions.cli.prompt",
-    "accord_terminal.sessions.cli.prune",
+    "accord_terminal.sessions.cli.transfer",
     "accord_terminal.sessions.cli.watch",
-    "accord_terminal.sessions.compare.command",
+    "accord_terminal.sessions.compare",
+    "accord_terminal.sessions.named",
     "accord_terminal.sessions.owner.program",
-    "accord_terminal.toolkit.columns",
-    "accord_terminal.toolkit.forms",
     "accord_terminal.toolkit.login",
     "accord_terminal.toolkit.markdown",
-    "accord_terminal.toolkit.permission_question",
+    "accord_terminal.toolkit.questions",
     "accord_terminal.toolkit.terminal_output",
+    "accord_terminal.toolkit.text",
     "accord_terminal.toolkit.tool_rows",
-    "accord_terminal.toolkit.writer",
     "mcp.server.mcpserver",
     "rich.markdown",
     "rich.syntax",
@@ -415,8 +402,8 @@ def _forget_the_parent(kept: tuple[int, ...]) -> None:
             asyncio.tasks._leave_task(loop, task)
         asyncio._set_running_loop(None)
     stdio._StandardStreams.taken = False
-    if keyboard is not None:
-        keyboard._keyboard = keyboard._Keyboard()
+    if questions is not None:
+        questions._keyboard = questions._Keyboard()
     atexit._clear()
     weakref.finalize._registry.clear()  # type: ignore[attr-defined]
     weakref.finalize._registered_with_atexit = False  # type: ignore[attr-defined]

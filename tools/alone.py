@@ -46,7 +46,9 @@ def install(package: str, python: Path) -> None:
     """Install a wheel of `dist/` with its extras, and the tools of the tests."""
     group = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]["dev"]
     tools = [need for need in group if re.split(r"[^\w.-]", need, maxsplit=1)[0] in TOOLS]
-    wanted = f"{package}[{','.join(own_extras(package))}]"
+    # The wheel itself: pip before 24 finds no wheel of the constraints for a name with extras.
+    wheel = next(DIST.glob(f"{package.replace('-', '_')}-*.whl"))
+    wanted = f"{package}[{','.join(own_extras(package))}] @ {wheel.as_uri()}"
     if python.is_file():
         subprocess.run([sys.executable, "-m", "venv", "--clear", python.parents[1]], check=True)
     environment = os.environ | {"VENV": str(python.parents[1])}

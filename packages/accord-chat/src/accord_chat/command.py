@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from accord_terminal.toolkit.remote_token import token_file_option
+from accord_terminal.toolkit.options import token_file_option
 
 # Imports inside the function keep `--help` and completion fast.
 

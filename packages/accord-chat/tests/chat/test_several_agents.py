@@ -275,7 +275,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_token_goes_to_one_server_only(config: Path, tmp_path: Path) -> None:
-    from accord_terminal.toolkit.settings import Settings
+    from accord_terminal.toolkit.agent_names import Settings
 
     token = tmp_path / "token"
     token.write_text("secret-word")
@@ -291,7 +291,7 @@ def test_token_goes_to_one_server_only(config: Path, tmp_path: Path) -> None:
 
 
 def test_rules_for_a_named_agent_are_not_for_others(config: Path) -> None:
-    from accord_terminal.toolkit.settings import Settings
+    from accord_terminal.toolkit.agent_names import Settings
 
     options = ChatOptions(agent="script", allow_rules=("*",), deny_rules=("fetch",), terminals=True)
     named, other = (Sources(options, Settings()).find(label).setup for label in ("script", "x"))
@@ -301,15 +301,15 @@ def test_rules_for_a_named_agent_are_not_for_others(config: Path) -> None:
 
 
 def test_named_agents_that_can_start_are_listed_with_the_default_first(config: Path) -> None:
-    from accord_terminal.toolkit import settings
+    from accord_terminal.toolkit.agent_names import load_settings, settings_path
 
     config.mkdir()
-    settings.path().write_text(
+    settings_path().write_text(
         f"[agents.mine]\ncommand = ['{sys.executable}', 'agent.py']\n"
         "[agents.far]\ncommand = 'wss://agent.example/acp'\n"
         "[agents.missing]\ncommand = '/no/such/program'\n"
     )
-    known = Sources(ChatOptions(agent="script"), settings.load()).known()
+    known = Sources(ChatOptions(agent="script"), load_settings()).known()
     assert [(one.label, one.origin) for one in known if one.origin != "well known"] == [
         ("script", "bundled"),
         ("far", "settings"),
@@ -320,7 +320,7 @@ def test_named_agents_that_can_start_are_listed_with_the_default_first(config: P
 
 
 def test_agent_in_quarantine_is_an_error_of_its_tab(config: Path, tmp_path: Path) -> None:
-    from accord_terminal.toolkit.settings import Settings
+    from accord_terminal.toolkit.agent_names import Settings
 
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "agents.json").write_text(

@@ -23,7 +23,7 @@ from accord_inspector.targets import (
     live_inspection,
     shown_target,
 )
-from accord_terminal.toolkit.remote_token import TOKEN_VARIABLE, read_token, token_file_option
+from accord_terminal.toolkit.options import TOKEN_VARIABLE, read_token, token_file_option
 
 _AGENT = "accord_inspector.agent"  # the words after `--`
 

@@ -16,12 +16,11 @@ from accord.text import lenient_json
 from accord.text.lenient_json import is_object
 from accord_inspector.inspection import Inspection
 from accord_inspector.json_http import ApiError
-from accord_trace.http_archive import http_archive
+from accord_trace.exports import http_archive, transcript
 from accord_trace.message_index import MessageIndex
 from accord_trace.reading import TraceError
 from accord_trace.records import Header, Record, is_damaged
 from accord_trace.redaction import redacted_frame
-from accord_trace.transcript import transcript
 
 _FILTER_S = 0.3
 _PAUSE_S = 0.05

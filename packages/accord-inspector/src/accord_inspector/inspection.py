@@ -19,8 +19,8 @@ from accord_inspector.message_watcher import MessageWatcher
 from accord_inspector.messages import Messages
 from accord_inspector.queries import Params, filter_of, rule_of
 from accord_inspector.talk.conversations import Conversations
-from accord_trace.filtering import Filter
 from accord_trace.reading import TraceError
+from accord_trace.selection import Filter
 
 
 class Inspection(ABC):

@@ -11,8 +11,8 @@ from accord_inspector.judged import Judged
 from accord_inspector.messages import Messages
 from accord_inspector.rows import row_json
 from accord_trace.message_index import MessageRow
+from accord_trace.search import TextSearch
 from accord_trace.summary import summary
-from accord_trace.text_search import TextSearch
 
 _CHARACTERS = 160
 _MAX_BYTES = 64 * 1024  # of a message that is decoded for its row

@@ -12,7 +12,7 @@ from accord_inspector.judged import Judged
 from accord_inspector.messages import Messages, View
 from accord_inspector.queries import MappedParams, Params, rule_of
 from accord_inspector.rows import row_json
-from accord_trace.filtering import Filter
+from accord_trace.selection import Filter
 
 _ROWS = 50  # the newest of those that came, in one message to the page
 _RATE_S = 1.0

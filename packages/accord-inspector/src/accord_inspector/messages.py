@@ -11,10 +11,10 @@ from pathlib import Path
 from time import perf_counter
 
 from accord_inspector.json_http import ApiError
-from accord_trace.filtering import Filter
 from accord_trace.message_index import MessageIndex, MessageRow
 from accord_trace.reading import trace_files
 from accord_trace.records import Record
+from accord_trace.selection import Filter
 
 _PART_BYTES = 1024 * 1024  # that are read before others run
 _TEXT_BYTES = 1024 * 1024  # that are searched before others run

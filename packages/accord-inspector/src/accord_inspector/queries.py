@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar, cast
 
 from accord_inspector.json_http import ApiError
-from accord_trace.filtering import Filter
-from accord_trace.json_path import JsonPath
 from accord_trace.reading import TraceError
 from accord_trace.records import Direction, Kind
+from accord_trace.search import JsonPath
+from accord_trace.selection import Filter
 
 _DIRECTIONS: dict[str, Direction | None] = {
     "": None,

@@ -11,8 +11,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from accord_trace.folder import NO_RECORDINGS, all_names, folders_in, is_recording, names_in
-from accord_trace.reading import TraceError
+from accord_trace.reading import (
+    NO_RECORDINGS,
+    TraceError,
+    all_names,
+    folders_in,
+    is_recording,
+    names_in,
+)
 
 
 class FoundRecording(Struct, frozen=True):

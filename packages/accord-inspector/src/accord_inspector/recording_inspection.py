@@ -11,8 +11,7 @@ from accord_inspector.inspection import Inspection
 from accord_inspector.json_http import ApiError
 from accord_inspector.recording_folder import RecordingFolder
 from accord_inspector.recording_summary import BEGINNING, summary_json
-from accord_trace.reading import TraceError, trace_files
-from accord_trace.trace import Trace
+from accord_trace.reading import Trace, TraceError, trace_files
 
 _ROWS = 500  # that are listed
 _PROBLEMS = 5  # that are listed

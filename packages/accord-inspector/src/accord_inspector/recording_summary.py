@@ -6,10 +6,9 @@ from typing import Any
 
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_array, is_object
-from accord_trace.reading import TraceError
+from accord_trace.reading import Trace, TraceError
 from accord_trace.records import Record
 from accord_trace.summary import update_of
-from accord_trace.trace import Trace
 
 BEGINNING = 8_000_000  # bytes that are read of a recording: a line can be longer
 _TITLE = 120  # characters

@@ -19,12 +19,9 @@ from accord_inspector.agent_inspection import AgentInspection, AgentOutput, Agen
 from accord_inspector.inspection import Inspection
 from accord_inspector.recording_inspection import FolderInspection, RecordingInspection
 from accord_inspector.tap_inspection import TapInspection
-from accord_terminal.toolkit import settings
-from accord_terminal.toolkit.agent_names import named_agents
-from accord_terminal.toolkit.recording_options import own_path
-from accord_trace.piped import is_pipe
-from accord_trace.reading import TraceError
-from accord_trace.trace import open_trace
+from accord_terminal.toolkit.agent_names import load_settings, named_agents
+from accord_terminal.toolkit.options import own_path
+from accord_trace.reading import TraceError, is_pipe, open_trace
 
 _CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 # Runs a class, or an instance, in a process of its own.
@@ -61,7 +58,7 @@ def agent_target(target: str) -> AgentTarget | None:
     if _CLASS.fullmatch(target):
         module, _, name = target.partition(":")
         return AgentTarget([sys.executable, "-c", _RUN_CLASS, module, name], title=target)
-    named = named_agents(settings.load()).get(target)
+    named = named_agents(load_settings()).get(target)
     return None if named is None else AgentTarget(list(named.argv), env=dict(named.entry.env))
 
 

@@ -18,8 +18,8 @@ from accord_inspector.copies import Origin, copies
 from accord_inspector.explain import explain, rule_text
 from accord_inspector.inspection import Inspection
 from accord_inspector.messages import Messages
-from accord_trace.filtering import Filter
 from accord_trace.records import Record
+from accord_trace.selection import Filter
 
 _FILTER_S = 0.3
 _MAX_NAMES = 500

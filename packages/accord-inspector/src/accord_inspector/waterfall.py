@@ -14,8 +14,8 @@ from starlette.routing import BaseRoute, Route
 from accord_inspector.inspection import Inspection
 from accord_inspector.json_http import ApiError, json_response
 from accord_inspector.messages import Messages, View
-from accord_trace.filtering import Filter
 from accord_trace.message_index import MessageRow
+from accord_trace.selection import Filter
 
 _ROWS = 500  # in one window
 _FILTER_S = 0.3

@@ -1,4 +1,7 @@
-"""`accord chain`: proxies and an agent as one agent on stdin and stdout."""
+"""`accord chain` and `accord bridge`: proxies or a remote agent as one agent on stdin and stdout.
+
+Editors start both, and each imports only what it needs itself.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,72 @@ import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from accord.errors import AccordError, TransportError
 from accord.local.run import run_program
-from accord.proxy.chain import ChainFileError, component, explain, read_chain_file
-from accord.proxy.conductor import Component, conduct, with_unique_names
-from accord.proxy.hop import HopObserver
-from accord.transports.registry import is_url
+from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 from accord.transports.stdio import stdio
-from accord_terminal.toolkit.agent_names import command_by_name
-from accord_terminal.toolkit.recording_options import max_size_option, no_redact_option
-from accord_terminal.toolkit.settings import SettingsError
+from accord_terminal.toolkit.options import (
+    connection_options,
+    max_size_option,
+    no_redact_option,
+    read_token,
+)
+
+if TYPE_CHECKING:
+    from accord.proxy.hop import HopObserver
+    from accord.proxy.parts import Component
+    from accord.transports.reconnect_settings import ConnectionChange
+
+
+@click.command()
+@click.argument("url")
+@connection_options
+def bridge_command(url: str, token_file: Path | None, ca_file: Path | None, insecure: bool) -> int:
+    """Connect an editor to a remote agent: URL is its address, such as wss://build-7/acp.
+
+    unix:PATH is an agent of `accord serve --unix PATH`.
+
+    Configure this command in the editor as the command of an agent. Messages are passed on as
+    they are. A lost connection is established again. The exit status is 0 if the editor ended the
+    connection, and 1 if the agent cannot be reached.
+    """
+    from accord.transports.reconnect_settings import Reconnect
+    from accord.transports.reconnecting import ReconnectingTransport
+    from accord.transports.relay import relay
+
+    if not is_url(url):
+        raise click.UsageError(f"Expected the URL of an agent, such as wss://host/acp, got {url!r}")
+    options = RemoteOptions(
+        token=read_token(token_file), insecure=insecure, ca_file=ca_file, ends_when_cut=True
+    )
+    try:
+        remote = transport_for_url(url, options)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+    async def run() -> Exception | None:
+        reconnect = Reconnect(on_change=_show_connection)
+        return await relay(stdio(restore=False), ReconnectingTransport(remote, reconnect))
+
+    try:
+        ended = run_program(run())
+    except TransportError as error:
+        ended = error
+    if ended is None:
+        return 0
+    print(f"accord bridge: {ended}", file=sys.stderr)
+    return 1
+
+
+def _show_connection(change: ConnectionChange) -> None:
+    if change.state == "connected":
+        print("accord bridge: connected again", file=sys.stderr, flush=True)
+    elif change.attempt == 1:
+        print(f"accord bridge: {change.error}; connecting again", file=sys.stderr, flush=True)
 
 
 @click.command()
@@ -60,12 +116,15 @@ def command(
     are proxies. The exit status is 0 if the editor ended the connection, and 1 if a component
     ended or could not be started; stderr has its name and its last words.
     """
+    from accord.proxy.conductor import conduct
+    from accord.proxy.parts import with_unique_names
+
     parts = _parts(components, config)
     if explains:
         return _explain(parts)
     recording: AbstractContextManager[HopObserver | None] = nullcontext()
     if trace is not None:
-        from accord_terminal.chain_recording import recorded
+        from accord_terminal.trace.record import recorded
 
         parts = with_unique_names(parts)
         recording = recorded(trace, parts, redact=not no_redact, max_size=max_size)
@@ -88,6 +147,8 @@ def command(
 
 
 def _explain(parts: list[Component]) -> int:
+    from accord.proxy.explain import explain
+
     try:
         print(run_program(explain(parts)), end="")
     except (AccordError, TimeoutError) as error:
@@ -97,6 +158,8 @@ def _explain(parts: list[Component]) -> int:
 
 
 def _parts(components: tuple[str, ...], config: Path | None) -> list[Component]:
+    from accord.proxy.chain_file import ChainFileError, read_chain_file
+
     if (config is not None) == bool(components):
         raise click.UsageError("Expected components, or --config FILE")
     try:
@@ -108,6 +171,9 @@ def _parts(components: tuple[str, ...], config: Path | None) -> list[Component]:
 
 
 def _component(text: str) -> Component:
+    from accord.proxy.parts import component
+    from accord_terminal.toolkit.agent_names import SettingsError, command_by_name
+
     if is_url(text):
         return component(text)
     try:

@@ -15,7 +15,7 @@ import pytest
 
 from accord.program import main
 from accord_terminal.ask.options import exit_status
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import one_line
 
 AGENTS = Path(__file__).parent / "agents.py"
 # `accord ask` has one path for both versions, whose events tests/client compares:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from accord.client.events import PermissionRequest, ToolCall
-from accord_terminal.toolkit.permission_question import request_rows
+from accord_terminal.toolkit.questions import request_rows
 from accord_terminal.toolkit.tool_rows import output_rows
 
 COMMAND = "pytest -q"

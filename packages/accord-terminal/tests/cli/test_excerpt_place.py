@@ -8,9 +8,8 @@ import pytest
 
 from accord.client.events import ToolCall
 from accord.types.tool_calls import Diff
-from accord_terminal.toolkit.excerpt_place import MAX_FILE, lines_before_diff
-from accord_terminal.toolkit.rows import Row
-from accord_terminal.toolkit.tool_rows import limited_diff_rows
+from accord_terminal.toolkit.text import Row
+from accord_terminal.toolkit.tool_rows import MAX_FILE, limited_diff_rows, lines_before_diff
 
 EXCERPT = ("three\nfour\n", "three\nFOUR\n")
 OLD = "one\ntwo\nthree\nfour\nfive\n"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from accord.client.elicitation import UrlElicitationRequest, form_from_schema
-from accord_terminal.toolkit.forms import FormDeclined, fill_in_form, offer_url
+from accord_terminal.toolkit.questions import FormDeclined, fill_in_form, offer_url
 
 
 class Person:

@@ -21,8 +21,7 @@ from accord import (
     UnknownUpdate,
 )
 from accord.types.tool_calls import TerminalView
-from accord_terminal.ask.views.answer_only import AnswerOnlyView
-from accord_terminal.ask.views.json_lines import JsonLinesView, escape_hidden, event_line
+from accord_terminal.ask.views import AnswerOnlyView, JsonLinesView, escape_hidden, event_line
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from typing import Any
 import click
 import pytest
 
-from accord_terminal.toolkit.latest_session import remembered_session
-from accord_terminal.toolkit.session_setup import open_session
+from accord_terminal.toolkit.session_setup import open_session, remembered_session
 from client.wire_agents import ByHand, agent_by_hand
 
 LOADS = {"agentCapabilities": {"loadSession": True}}

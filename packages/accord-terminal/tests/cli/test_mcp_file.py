@@ -11,7 +11,7 @@ import pytest
 
 from accord.program import main
 from accord.types.mcp import McpServerHttp, McpServerSse, McpServerStdio
-from accord_terminal.toolkit.mcp_file import McpFileError, read_mcp_file
+from accord_terminal.toolkit.session_setup import McpFileError, read_mcp_file
 
 
 def written(folder: Path, document: Any) -> Path:

@@ -9,7 +9,7 @@ import pytest
 from accord import PermissionRequest, ToolCall
 from accord.client.permissions import allow
 from accord.types.tool_calls import ToolCallLocation
-from accord_terminal.ask.questions.rejected_permissions import rejected_lines
+from accord_terminal.toolkit.questions import rejected_lines
 
 
 def asked(kind: str, *, command: str | None = None, path: str | None = None) -> PermissionRequest:

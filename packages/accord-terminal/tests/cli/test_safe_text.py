@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from accord.types.tool_calls import Diff
-from accord_terminal.toolkit.diff_rows import diff_rows
 from accord_terminal.toolkit.markdown import finished_length
-from accord_terminal.toolkit.safe_text import (
+from accord_terminal.toolkit.text import (
     last_lines,
     one_line,
     printable,
     relative_path,
     relative_title,
 )
+from accord_terminal.toolkit.tool_rows import diff_rows
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from accord.client.events import Event, Plan, Text, Thought, ToolCall
 from accord.types.session import PlanEntry
 from accord.types.tool_calls import Diff
-from accord_terminal.ask.views.lazy_view import rich_view
+from accord_terminal.ask.views import rich_view
 from cli.emulator import TerminalFile
 
 WORD = re.compile(r"\bw\d{4}\b")

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from accord.program import main
-from accord_terminal.toolkit import settings
-from accord_terminal.toolkit.agent_names import find_agent, named_agents
+from accord_terminal.toolkit.agent_names import Settings, find_agent, load_settings, named_agents
 
 
 @pytest.fixture(autouse=True)
@@ -25,8 +24,8 @@ def write(folder: Path, text: str) -> None:
 
 
 def test_missing_file_is_empty_settings() -> None:
-    assert settings.load() == settings.Settings()
-    assert find_agent(None, settings.load()).name == "accord"
+    assert load_settings() == Settings()
+    assert find_agent(None, load_settings()).name == "accord"
 
 
 def test_named_agent_is_started_with_its_defaults(
@@ -54,14 +53,14 @@ def test_named_agent_is_started_with_its_defaults(
 
 def test_agent_in_the_settings_replaces_a_well_known_one(folder: Path) -> None:
     write(folder, '[agents.claude]\ncommand = "my-claude --acp"')
-    found = find_agent("claude", settings.load())
+    found = find_agent("claude", load_settings())
     assert (found.argv, found.source) == (("my-claude", "--acp"), "settings")
 
 
 def test_value_that_is_not_a_name_is_a_command_line() -> None:
-    assert find_agent("python 'my agent.py'", settings.load()).argv == ("python", "my agent.py")
+    assert find_agent("python 'my agent.py'", load_settings()).argv == ("python", "my agent.py")
     with pytest.raises(ValueError, match="closing quotation"):
-        find_agent("python 'my", settings.load())
+        find_agent("python 'my", load_settings())
 
 
 @pytest.mark.parametrize(
@@ -102,7 +101,7 @@ def test_agents_lists_names_and_marks_the_default(
     assert [row.split()[:3] for row in rows if row.startswith("*")] == [["*", "mine", "settings"]]
     assert main(["agents", "--json"]) == 0
     listed = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert listed.keys() == named_agents(settings.load()).keys()
+    assert listed.keys() == named_agents(load_settings()).keys()
     assert listed["mine"]["default"]
     assert listed["mine"]["installed"]
     assert listed["script"]["source"] == "bundled"

@@ -34,43 +34,24 @@ ALWAYS = {
     "accord_terminal.toolkit.agent_names",
     "accord_terminal.ask",
     "accord_terminal.ask.cancellation",
+    "accord_terminal.ask.run",
     "accord_terminal.ask.command",
     "accord_terminal.ask.conversation",
-    "accord_terminal.toolkit.latest_session",
+    "accord_terminal.toolkit.session_setup",
     "accord_terminal.toolkit.login",
     "accord_terminal.ask.options",
-    "accord_terminal.toolkit.remote_token",
-    "accord_terminal.ask.run",
-    "accord_terminal.toolkit.safe_text",
-    "accord_terminal.toolkit.session_setup",
-    "accord_terminal.toolkit.terminal_login",
+    "accord_terminal.toolkit.options",
+    "accord_terminal.toolkit.text",
     "accord_terminal.ask.views",
-    "accord_terminal.ask.views.lazy_view",
     "accord_terminal.click_group",
-    "accord_terminal.toolkit.installed_agents",
-    "accord_terminal.toolkit.settings",
 }
-FOR_PEOPLE = {
-    "accord_terminal.ask.screen",
-    "accord_terminal.toolkit.diff_rows",
-    "accord_terminal.toolkit.excerpt_place",
-    "accord_terminal.ask.screen.live_region",
-    "accord_terminal.ask.screen.rich_screen",
-    "accord_terminal.toolkit.rows",
-    "accord_terminal.toolkit.tool_rows",
-    "accord_terminal.ask.screen.turn_summary",
-}
-VIEWS = {
-    "--json": {"accord_terminal.ask.views.json_lines"},
-    "--quiet": {"accord_terminal.ask.views.answer_only"},
-    "pipe": FOR_PEOPLE
-    | {"accord_terminal.ask.screen.piped_answer", "accord_terminal.toolkit.writer"},
+FOR_PEOPLE = {"accord_terminal.ask.screen", "accord_terminal.toolkit.tool_rows"}
+VIEWS: dict[str, set[str]] = {
+    "--json": set(),
+    "--quiet": set(),
+    "pipe": FOR_PEOPLE,
     "terminal": FOR_PEOPLE
-    | {
-        "accord_terminal.toolkit.folding",
-        "accord_terminal.toolkit.markdown",
-        "accord_terminal.toolkit.terminal_output",
-    },
+    | {"accord_terminal.toolkit.terminal_output", "accord_terminal.toolkit.markdown"},
 }
 # Other packages, with what they import themselves.
 PACKAGES = {"accord", "accord_terminal", "click", "msgspec", "platformdirs", "typing_extensions"}
@@ -79,7 +60,7 @@ FOR_TERMINALS = {"linkify_it", "markdown_it", "mdurl", "pygments", "rich", "uc_m
 # Slow to import, or needed only for options that are not given.
 UNUSED = {
     "accord_terminal.agents",
-    "accord_terminal.editors",
+    "accord_terminal.install",
     "accord.agent",
     "accord_coder.command",
     "accord.v1",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from accord.program import main
-from accord_terminal.toolkit import settings
+from accord_terminal.toolkit.agent_names import settings_path
 from forked import forked_programs
 from quirk import quirk
 
@@ -116,7 +116,7 @@ def test_program_that_is_missing_is_named(capsys: Out) -> None:
 
 def test_overview_has_all_agents_and_fits_80_columns(folder: Path, capsys: Out) -> None:
     name(folder, "works", "login", "dies")
-    with settings.path().open("a") as file:
+    with settings_path().open("a") as file:
         file.write("\n[agents.gone]\ncommand = 'gone'")
     assert main(["doctor"]) == 1
     out = capsys.readouterr().out
@@ -168,7 +168,7 @@ def test_missing_settings_file_is_told(folder: Path, capsys: Out) -> None:
 
 
 def test_settings_that_cannot_be_read_do_not_stop_it(folder: Path, capsys: Out) -> None:
-    settings.path().write_text("[agents")
+    settings_path().write_text("[agents")
     assert main(["doctor"]) == 1
     out = capsys.readouterr().out
     assert "✗ The settings file" in out

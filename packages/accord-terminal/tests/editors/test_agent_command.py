@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from accord_terminal.editors.agent_command import accord_program, editor_command
-from accord_terminal.editors.errors import EditorError
-from accord_terminal.toolkit.agent_names import find_agent
-from accord_terminal.toolkit.settings import AgentEntry, Settings
+from accord_terminal.editor_settings import EditorError
+from accord_terminal.install import accord_program, editor_command
+from accord_terminal.toolkit.agent_names import AgentEntry, Settings, find_agent
 from requirement import requirement
 
 pytestmark = requirement("R-EDIT-02")

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord_terminal.editors.errors import JsoncError
-from accord_terminal.editors.jsonc import parse
+from accord_terminal.editor_settings import JsoncError, parse
 
 
 def value(text: str) -> Any:

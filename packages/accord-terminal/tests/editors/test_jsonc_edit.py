@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord_terminal.editors.errors import JsoncError
-from accord_terminal.editors.jsonc import parse
-from accord_terminal.editors.jsonc_edit import with_member, without_member
+from accord_terminal.editor_settings import JsoncError, parse, with_member, without_member
 from requirement import requirement
 
 pytestmark = requirement("R-EDIT-01")

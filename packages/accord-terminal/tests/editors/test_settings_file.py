@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from accord_terminal.editors.errors import EditorError
-from accord_terminal.editors.jsonc_edit import with_member, without_member
-from accord_terminal.editors.settings_file import (
+from accord_terminal.editor_settings import (
+    EditorError,
     backup_of,
     original_of,
     read_settings,
     replace_settings,
     set_back,
+    with_member,
+    without_member,
 )
 from requirement import requirement
 

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from accord_terminal.editors.agent_command import EditorCommand
-from accord_terminal.editors.snippets import SNIPPETS
+from accord_terminal.install import SNIPPETS, EditorCommand
 from requirement import requirement
 
 pytestmark = requirement("R-EDIT-03")

@@ -14,10 +14,15 @@ import pytest
 from accord.program import main
 from accord_fleet.agent_words import spec_from_word
 from accord_inspector.targets import agent_target
-from accord_terminal.editors.agent_command import editor_command
-from accord_terminal.toolkit import settings
-from accord_terminal.toolkit.agent_names import complete_name, find_agent, named_agents
-from accord_terminal.toolkit.installed_agents import installed_file
+from accord_terminal.install import editor_command
+from accord_terminal.toolkit.agent_names import (
+    complete_name,
+    find_agent,
+    installed_file,
+    load_settings,
+    named_agents,
+    settings_path,
+)
 from registry.server import Registry, binary, entry, tar
 from requirement import requirement
 
@@ -77,7 +82,7 @@ def test_installed_agent_is_used_by_its_name_everywhere(offered: Registry, capsy
     assert "Installed tiny 1.0.0" in capsys.readouterr().out
     assert main(["ask", "echo hello", "--agent", "tiny", "--quiet"]) == 0
     assert capsys.readouterr().out == "hello\n"
-    agent = find_agent("tiny", settings.load())
+    agent = find_agent("tiny", load_settings())
     assert agent.source == "installed"
     assert spec_from_word("tiny").command == agent.argv
     target = agent_target("tiny")
@@ -106,11 +111,11 @@ def test_run_of_an_unknown_agent_is_an_error(capsys: Out) -> None:
 def test_agent_of_the_settings_comes_before_an_installed_one(
     offered: Registry, capsys: Out
 ) -> None:
-    settings.path().parent.mkdir(parents=True)
-    settings.path().write_text('[agents.tiny]\ncommand = "mine --acp"')
+    settings_path().parent.mkdir(parents=True)
+    settings_path().write_text('[agents.tiny]\ncommand = "mine --acp"')
     assert main(["agents", "install", "tiny"]) == 0
     assert "your settings file also defines an agent tiny" in capsys.readouterr().err
-    assert find_agent("tiny", settings.load()).argv == ("mine", "--acp")
+    assert find_agent("tiny", load_settings()).argv == ("mine", "--acp")
 
 
 def test_update_installs_what_is_newer(offered: Registry, capsys: Out) -> None:
@@ -149,7 +154,7 @@ def test_list_has_version_and_kind(offered: Registry, capsys: Out) -> None:
 def test_removed_agent_is_gone_with_its_files(offered: Registry, data: Path, capsys: Out) -> None:
     main(["agents", "install", "tiny"])
     assert main(["agents", "remove", "tiny"]) == 0
-    assert "tiny" not in named_agents(settings.load())
+    assert "tiny" not in named_agents(load_settings())
     assert not (data / "agents" / "tiny").exists()
     assert main(["agents", "remove", "tiny"]) == 1
     assert "tiny is not installed" in capsys.readouterr().err
@@ -170,7 +175,7 @@ def test_agent_that_comes_into_quarantine_is_hidden_and_not_started(
     capsys.readouterr()
     main(["agents", "search"])
     assert "tiny" not in capsys.readouterr().out
-    assert "tiny" not in named_agents(settings.load())
+    assert "tiny" not in named_agents(load_settings())
     for words in (["ask", "x", "--agent", "tiny"], ["agents", "run", "tiny"]):
         assert main(words) != 0
         assert "tiny is in quarantine: it steals" in capsys.readouterr().err

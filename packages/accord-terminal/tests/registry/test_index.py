@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from accord_terminal.agents.errors import RegistryError
-from accord_terminal.agents.index import read_index, read_quarantine
+from accord_terminal.agents.registry import RegistryError, read_index, read_quarantine
 from registry.server import entry
 from requirement import requirement
 

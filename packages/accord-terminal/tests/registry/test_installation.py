@@ -13,13 +13,10 @@ from pathlib import Path
 
 import pytest
 
-import accord_terminal.agents.archives
 import accord_terminal.agents.installation
-from accord_terminal.agents.errors import InstallError
-from accord_terminal.agents.installation import choose_kind, install, installable_kinds
-from accord_terminal.agents.progress import Progress
-from accord_terminal.agents.registry import load_catalogue
-from accord_terminal.toolkit.installed_agents import installed_file, load_installed
+from accord_terminal.agents.installation import Progress, choose_kind, install, installable_kinds
+from accord_terminal.agents.registry import InstallError, load_catalogue
+from accord_terminal.toolkit.agent_names import installed_file, load_installed
 from registry.server import Registry, binary, entry, link, tar, tiny, zipped
 from requirement import requirement
 
@@ -144,8 +141,8 @@ def test_download_that_is_cut_leaves_the_version_before(registry: Registry, data
 def test_huge_archive_is_stopped(
     registry: Registry, data: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr(accord_terminal.agents.archives, "MAX_BYTES", 1 << 20)
-    monkeypatch.setattr(accord_terminal.agents.archives, "MAX_FILES", 10)
+    monkeypatch.setattr(accord_terminal.agents.installation, "MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(accord_terminal.agents.installation, "MAX_FILES", 10)
     zeros = bytes(4 << 20)
     archive = {
         "tar": tar({"bin/tiny": zeros}),

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from accord.program import main
-from accord_terminal.agents.command import install as install_command
-from accord_terminal.toolkit.installed_agents import load_installed
+from accord_terminal.agents import registry_commands
+from accord_terminal.toolkit.agent_names import load_installed
 from cli.screen import CTRL_C, at_a_terminal
 from registry.server import Registry, binary, entry, tar, tiny
 from registry.test_installation import state
@@ -149,7 +149,7 @@ def test_progress_is_shown_in_lines_without_a_terminal(
     registry: Registry, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offer(registry, "1.0.0", "tiny")
-    monkeypatch.setattr(install_command, "_LINE_S", 0.0)
+    monkeypatch.setattr(registry_commands, "_LINE_S", 0.0)
     assert main(["agents", "install", "tiny"]) == 0
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "Installing tiny 1.0.0 (binary) …"

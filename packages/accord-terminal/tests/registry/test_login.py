@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from accord.program import main
-from accord_terminal.toolkit import settings
+from accord_terminal.toolkit.agent_names import settings_path
 from cli.screen import CTRL_C, at_a_terminal
 from requirement import requirement
 
@@ -21,8 +21,8 @@ LOGIN = (sys.executable, "-m", "accord", "agents", "login", "guarded")
 @pytest.fixture(autouse=True)
 def guarded(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    settings.path().parent.mkdir(parents=True)
-    settings.path().write_text(f"[agents.guarded]\ncommand = ['{sys.executable}', '{AGENT}']\n")
+    settings_path().parent.mkdir(parents=True)
+    settings_path().write_text(f"[agents.guarded]\ncommand = ['{sys.executable}', '{AGENT}']\n")
 
 
 @requirement("R-AUTH-12")
@@ -49,7 +49,7 @@ def test_one_of_several_is_chosen_by_name(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_agent_without_a_login_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    settings.path().write_text(
+    settings_path().write_text(
         f"[agents.tiny]\ncommand = ['{sys.executable}', '{AGENTS}', 'stored', '1']\n"
     )
     assert main(["agents", "login", "tiny"]) == 1

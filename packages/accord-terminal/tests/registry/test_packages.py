@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from accord.program import main
-from accord_terminal.toolkit.installed_agents import load_installed
+from accord_terminal.toolkit.agent_names import load_installed
 from registry.server import Registry, entry, tar
 from requirement import requirement
 

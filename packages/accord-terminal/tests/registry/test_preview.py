@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from accord_terminal.agents.index import read_index
-from accord_terminal.agents.preview import install_steps
+from accord_terminal.agents.installation import install_steps
+from accord_terminal.agents.registry import read_index
 from registry.server import entry
 
 

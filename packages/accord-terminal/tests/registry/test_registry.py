@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import accord_terminal.agents.registry
-from accord_terminal.agents.errors import RegistryError
-from accord_terminal.agents.registry import load_catalogue
+from accord_terminal.agents.registry import RegistryError, load_catalogue
 from registry.server import Registry, entry
 from requirement import requirement
 

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from accord_terminal.sessions.entries import Entry, Started, Updated
-from accord_terminal.sessions.journal import JournalReader
+from accord_terminal.sessions.journal import Entry, JournalReader, Started, Updated
 from accord_terminal.sessions.records import Record, Store
 from forked import forked_starts
 

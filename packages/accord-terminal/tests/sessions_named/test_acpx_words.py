@@ -10,7 +10,7 @@ import click
 import pytest
 
 from accord.program import load_command
-from accord_terminal.sessions.cli.acpx_words import is_of_acpx, words_of_acpx
+from accord_terminal.sessions.acpx import is_of_acpx, words_of_acpx
 from project import ROOT
 from requirement import requirement
 from sessions_named.machine import Machine

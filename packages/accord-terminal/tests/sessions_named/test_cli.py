@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from accord_terminal.sessions.entries import Ended, Started
+from accord_terminal.sessions.journal import Ended, Started
 from requirement import requirement
 from sessions_named.machine import Machine, eventually
 

@@ -13,7 +13,7 @@ import accord
 from accord.client.elicitation import ElicitationForm, FormField
 from accord.client.events import Decision
 from accord_terminal.sessions import open_session
-from accord_terminal.sessions.entries import Answered, Entry, Queued
+from accord_terminal.sessions.journal import Answered, Entry, Queued
 from requirement import requirement
 from sessions_named.machine import Machine
 

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from accord_terminal.sessions.compare.attempt import Attempt
-from accord_terminal.sessions.compare.table import show_attempts
+from accord_terminal.sessions.compare import Attempt, show_attempts
 from sessions_named.machine import Machine, eventually
 
 pytestmark = pytest.mark.slow

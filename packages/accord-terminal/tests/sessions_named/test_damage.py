@@ -8,9 +8,7 @@ import signal
 
 import pytest
 
-from accord_terminal.sessions.errors import FAILED, NO_SESSION
-from accord_terminal.sessions.folders import socket_path
-from accord_terminal.sessions.locks import is_locked
+from accord_terminal.sessions.records import FAILED, NO_SESSION, is_locked, socket_path
 from sessions_named.machine import OWNER, Machine, eventually
 
 pytestmark = pytest.mark.slow

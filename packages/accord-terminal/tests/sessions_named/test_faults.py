@@ -14,10 +14,8 @@ import pytest
 from msgspec import Raw
 
 from accord_terminal.sessions import open_session
-from accord_terminal.sessions.entries import Queued
-from accord_terminal.sessions.errors import JournalError
-from accord_terminal.sessions.folders import socket_path
-from accord_terminal.sessions.journal import Journal, JournalReader
+from accord_terminal.sessions.journal import Journal, JournalReader, Queued
+from accord_terminal.sessions.records import JournalError, socket_path
 from requirement import requirement
 from sessions_named.machine import Machine, eventually
 
@@ -113,7 +111,7 @@ def test_no_wait_compares_wall_clocks() -> None:
         for path in folder.rglob("*.py")
         if "time.time(" in path.read_text() or "datetime.now" in path.read_text()
     ]
-    assert sorted(uses) == ["prune.py", "records.py"]  # dates for people
+    assert sorted(uses) == ["control.py", "records.py"]  # dates for people
 
 
 def test_ask_without_a_session_does_not_import_this_package(machine: Machine) -> None:
@@ -132,8 +130,8 @@ def test_ask_without_a_session_does_not_import_this_package(machine: Machine) ->
 def test_other_systems_get_a_clear_error(machine: Machine) -> None:
     code = (
         "import sys\n"
-        "from accord_terminal.sessions.folders import state_folder\n"
-        "from accord_terminal.sessions.errors import StoreError\n"
+        "from accord_terminal.sessions.records import state_folder\n"
+        "from accord_terminal.sessions.records import StoreError\n"
         "sys.platform = 'win32'\n"
         "try: state_folder()\n"
         "except StoreError as error: print(error)"

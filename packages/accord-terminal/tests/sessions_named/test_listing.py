@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from accord_terminal.sessions.errors import FAILED
-from accord_terminal.sessions.records import Record, Store, now
+from accord_terminal.sessions.records import FAILED, Record, Store, now
 from sessions_named.machine import Machine
 
 NAMES = (

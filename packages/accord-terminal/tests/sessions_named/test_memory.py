@@ -14,8 +14,7 @@ from msgspec import Raw
 import accord
 from accord.agent.updates import Update
 from accord.client.transcript import Message
-from accord_terminal.sessions.entries import Queued
-from accord_terminal.sessions.journal import Journal
+from accord_terminal.sessions.journal import Journal, Queued
 from accord_terminal.sessions.owner.translate import Translator
 from sessions_named.machine import Machine
 

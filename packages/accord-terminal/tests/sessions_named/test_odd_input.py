@@ -18,7 +18,7 @@ import pytest
 from msgspec.structs import replace
 
 from accord.program import main
-from accord_terminal.sessions.export import Archive
+from accord_terminal.sessions.cli.transfer import Archive
 from accord_terminal.sessions.records import Record, Store, now
 from sessions_named.machine import PROGRAM, Machine, eventually
 

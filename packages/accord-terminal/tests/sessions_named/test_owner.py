@@ -18,10 +18,14 @@ import pytest
 
 import accord
 from accord_terminal.sessions import open_session
-from accord_terminal.sessions.entries import Ended, OwnerStarted
-from accord_terminal.sessions.errors import OwnerError, StoreError
-from accord_terminal.sessions.folders import SOCKET_BYTES, socket_path
-from accord_terminal.sessions.locks import is_locked
+from accord_terminal.sessions.journal import Ended, OwnerStarted
+from accord_terminal.sessions.records import (
+    SOCKET_BYTES,
+    OwnerError,
+    StoreError,
+    is_locked,
+    socket_path,
+)
 from requirement import requirement
 from sessions_named.machine import Machine, eventually, hold_lock
 

@@ -13,7 +13,7 @@ import pytest
 
 from accord.client.elicitation import ElicitationForm
 from accord_terminal.sessions import open_session
-from accord_terminal.sessions.entries import NOT_ASKED, Answered, Asked
+from accord_terminal.sessions.journal import NOT_ASKED, Answered, Asked
 from cli.screen import at_a_terminal
 from requirement import requirement
 from sessions_named.machine import Machine, eventually

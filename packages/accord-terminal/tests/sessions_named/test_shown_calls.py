@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import Raw
 
-from accord_terminal.sessions.cli.journal_text import JournalText
-from accord_terminal.sessions.entries import Ended, Entry, Started, Updated
-from accord_terminal.sessions.export import exported
+from accord_terminal.sessions.cli.transfer import exported
+from accord_terminal.sessions.cli.watch import JournalText
+from accord_terminal.sessions.journal import Ended, Entry, Started, Updated
 from accord_terminal.sessions.records import Record
 
 WORDS = "not finished by the agent"

@@ -15,7 +15,7 @@ from msgspec import Raw
 import accord
 from accord.agent.updates import ToolContentUpdate
 from accord.client.events import ToolCall
-from accord_terminal.sessions.owner.session_translator import SessionTranslator
+from accord_terminal.sessions.owner.translate import SessionTranslator
 from sessions_named.machine import Machine
 
 pytestmark = pytest.mark.slow

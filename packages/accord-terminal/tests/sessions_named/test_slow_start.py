@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import pytest
 
-from accord_terminal.sessions.owners import has_owner
+from accord_terminal.sessions.records import has_owner
 from cli.screen import CTRL_C, at_a_terminal
 from requirement import requirement
 from sessions_named.machine import PROGRAM, Machine, eventually

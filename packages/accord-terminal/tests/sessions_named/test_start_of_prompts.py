@@ -24,7 +24,7 @@ NOTE_NEEDED = "import asyncio, click, msgspec, sys; print(*sys.modules)"
 UNUSED = {
     "accord.agent",
     "accord_terminal.ask.command",
-    "accord_terminal.toolkit.remote_token",
+    "accord_terminal.toolkit.options",
     "accord.mcp",
     "accord.v1",
     "accord_terminal.agents",

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from accord_terminal.sessions.export import exported
+from accord_terminal.sessions.cli.transfer import exported
 from accord_terminal.sessions.records import Record
 from requirement import requirement
 from sessions_named.machine import Machine

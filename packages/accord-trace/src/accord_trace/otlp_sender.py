@@ -18,9 +18,15 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 from accord.errors import AccordError
 from accord.text.excerpt import one_line
 from accord.version import __version__
-from accord_trace.otlp import SCOPE, TRACEPARENT, nanoseconds, resource_attributes, trace_spans
-from accord_trace.spans import Span
-from accord_trace.trace import Trace
+from accord_trace.reading import Trace
+from accord_trace.spans import (
+    SCOPE,
+    TRACEPARENT,
+    Span,
+    nanoseconds,
+    resource_attributes,
+    trace_spans,
+)
 
 _BATCH = 500
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)

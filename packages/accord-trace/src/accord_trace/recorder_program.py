@@ -12,14 +12,12 @@ import msgspec
 
 from accord.jsonrpc.ndjson import LineReader
 from accord.transports.base import FRAME_BYTES
-from accord_trace.recorder_blocks import PipeBlocks
-from accord_trace.recorder_process import DIRECTIONS, Settings
+from accord_trace.recorder_process import DIRECTIONS, PipeBlocks, Settings
 from accord_trace.recording import HopRecorder, Recording
 from accord_trace.records import Direction
 
 if sys.platform == "linux":
-    from accord_trace.block_ring import BlockRing
-    from accord_trace.ring_reader import RingReader
+    from accord_trace.ring import BlockRing, RingReader
 
 
 _NICENESS = 10

@@ -1,4 +1,4 @@
-"""The records of a trace: one JSON object per line, and the message that it contains."""
+"""The records of a trace: one JSON object per line, with its message; requests and responses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from accord.text import lenient_json
 from accord.text.excerpt import excerpt
-from accord_trace.packing import TraceError
+from accord_trace.trace_file import TraceError
 
 VERSION = 1  # of the format; readers skip unknown types and fields
 
@@ -199,3 +199,44 @@ def _lenient(value: Any) -> Record | None:
     for key, text in raw.items():
         setattr(record, key, text)
     return record
+
+
+# Pairs responses with their requests.
+
+
+class Answered(Struct, frozen=True, eq=False):
+    """The request of a response, and the seconds between them."""
+
+    method: str
+    seconds: float
+    request: Record
+
+
+class Pairing:
+    """Pairs by connection, direction and id, while records are read in order.
+
+    If the format has no connections (Rust's), the names of the ends decide.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, str, str, bytes], Record] = {}
+
+    def add(self, record: Record) -> Answered | None:
+        """Add the next record; return the request if the record is its response."""
+        if record.id is UNSET:
+            return None
+        number = bytes(record.id)
+        if record.type == "request":
+            self._open[record.conn, record.sender, record.receiver, number] = record
+        elif record.type == "response":
+            key = (record.conn, record.receiver, record.sender, number)
+            request = self._open.pop(key, None)
+            if request is not None:
+                method = "" if request.method is UNSET else request.method
+                return Answered(method, max(record.ts - request.ts, 0.0), request)
+        return None
+
+    @property
+    def unanswered(self) -> list[Record]:
+        """The requests without a response so far."""
+        return list(self._open.values())

@@ -1,4 +1,7 @@
-"""Selects messages by the columns of an index, and only then by what they contain."""
+"""Selects messages by the columns of an index, and only then by what they contain.
+
+A `Filter` says what to select.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,49 @@ import weakref
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 from itertools import compress
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
+from msgspec import Struct
+
 from accord_trace.columns import NONE, Columns, flag_table
-from accord_trace.filtering import Filter, name_fits
-from accord_trace.json_path import JsonPath
 from accord_trace.records import Direction, Kind
-from accord_trace.second_search import Block, SearchRequest, SecondSearch
-from accord_trace.text_search import Lines, TextSearch
+from accord_trace.search import Block, JsonPath, Lines, SearchRequest, SecondSearch, TextSearch
+
+
+class Filter(Struct, frozen=True, kw_only=True):
+    """What to select; a message must meet every condition that is set.
+
+    A response has the method and the session of its request. `methods` are patterns such as
+    `session/*`; `sessions` are ids. `hops` are pairs of components, such as `("Client",
+    "Proxy(0)")`, between which a message passed in either direction. `errors` selects error
+    responses and frames that are not messages. `since` and `until` are seconds since the start.
+    `min_latency_s` selects responses that took at least as long. `text` is searched in the method
+    and in the params, the result or the error, in any case. `json_path` (RFC 9535) selects the
+    messages in which it finds something; `$` is the message. `rows` has the numbers, from 0 on, of
+    the messages that can be selected at all.
+    """
+
+    methods: tuple[str, ...] = ()
+    sessions: tuple[str, ...] = ()
+    direction: Direction | None = None
+    kinds: tuple[Kind, ...] = ()
+    hops: tuple[tuple[str, str], ...] = ()
+    errors: bool = False
+    since: float | None = None
+    until: float | None = None
+    min_latency_s: float | None = None
+    text: str = ""
+    json_path: str = ""
+    rows: frozenset[int] | None = None
+
+
+def name_fits(name: str, patterns: tuple[str, ...]) -> bool:
+    """Return whether a method fits one of the patterns, or there are none."""
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+
 
 _ROWS = 262_144  # of which only columns are looked at in one step
 _BYTES = 8 * 1024 * 1024  # that are searched in one step

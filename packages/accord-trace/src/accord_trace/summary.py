@@ -1,4 +1,4 @@
-"""One line about the content of a message, for people."""
+"""Short texts for people: times, sizes, and one line about the content of a message."""
 
 from __future__ import annotations
 
@@ -9,6 +9,33 @@ from accord.text import lenient_json
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_array, is_object
 from accord_trace.records import Record
+
+
+def duration(seconds: float) -> str:
+    """Return a time with three significant digits, such as `1.42 ms`."""
+    if seconds >= 100:
+        return f"{seconds:.0f} s"
+    if seconds >= 1:
+        return f"{seconds:.3g} s"
+    if seconds >= 0.001:
+        return f"{seconds * 1000:.3g} ms"
+    return f"{seconds * 1e6:.0f} µs"
+
+
+def size(count: int) -> str:
+    """Return a number of bytes, such as `1.2 kB`."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    raise AssertionError
+
+
+def counted(count: int, what: str) -> str:
+    """Return a count and its noun, such as `1 turn` and `1,200 turns`."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
 
 # How a connection says it, in plain words.
 _REASONS = {"The peer stopped reading": "the other side closed its input"}

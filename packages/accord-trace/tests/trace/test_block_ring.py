@@ -15,8 +15,7 @@ import pytest
 if sys.platform != "linux":
     pytest.skip("memory of Linux", allow_module_level=True)
 
-from accord_trace.block_ring import Block, BlockRing
-from accord_trace.ring_reader import HURRY, WAKE, RingReader
+from accord_trace.ring import HURRY, WAKE, Block, BlockRing, RingReader
 
 DATA = bytes(range(256)) * 256
 ROOM = 64 * 1024 * 1024

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from accord.text import lenient_json
 from accord_trace import Filter, MessageIndex, Recording, Selection
-from accord_trace.text_search import Lines, TextSearch
+from accord_trace.search import Lines, TextSearch
 
 WORDS = ["word", "WORD", "Übung", "übung", "\u00df", "SS", "\u4f60\u597d", 'say "hi"', "a\\b", "\n"]
 WANTED = [
@@ -131,8 +131,8 @@ def test_second_process_that_fails_is_not_missed(
 ) -> None:
     expected = alone(index, WANTED[0])
     for program in ("/nowhere/python", sys.executable):
-        monkeypatch.setattr("accord_trace.second_search.sys.executable", program)
-        monkeypatch.setattr("accord_trace.second_search._PROGRAM", "no.such.module")
+        monkeypatch.setattr("accord_trace.search.sys.executable", program)
+        monkeypatch.setattr("accord_trace.search._PROGRAM", "no.such.module")
         selection = index.selection(WANTED[0])
         selection.advance(10_000)
         assert selection._second is not None

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord_trace import Record, open_trace
-from accord_trace.comparing import shape_differences, value_differences
-from accord_trace.diff import differences
+from accord_trace.diff import differences, shape_differences, value_differences
 from sample_recordings import Writer, one_turn
 
 

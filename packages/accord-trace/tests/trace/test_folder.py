@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from accord_trace import TraceError, open_traces
-from accord_trace.folder import all_names
+from accord_trace.reading import all_names
 from sample_recordings import one_turn
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from accord_conformance.traffic import recording as kit
 from accord_trace import Record, Recording, open_trace
-from accord_trace.exporting import jsons_lines
+from accord_trace.exports import jsons_lines
 from accord_trace.importing import import_records
 from requirement import requirement
 

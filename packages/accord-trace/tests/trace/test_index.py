@@ -14,9 +14,8 @@ import pytest
 
 from accord.text import lenient_json
 from accord_trace import Filter, MessageIndex, Recording, TraceError, open_trace
-from accord_trace.json_path import JsonPath
-from accord_trace.pairing import Pairing
-from accord_trace.records import Record
+from accord_trace.records import Pairing, Record
+from accord_trace.search import JsonPath
 from sample_recordings import one_turn
 
 FILTERS = [

@@ -14,8 +14,7 @@ import msgspec
 import pytest
 
 from accord_trace import open_trace
-from accord_trace.recorder_blocks import packed_block
-from accord_trace.recorder_process import RecorderProcess, Settings
+from accord_trace.recorder_process import RecorderProcess, Settings, packed_block
 
 PING = b'{"jsonrpc":"2.0","id":%d,"method":"x"}\n'
 UPDATE = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","text":"%s"}}\n'

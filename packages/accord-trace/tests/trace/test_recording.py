@@ -15,7 +15,7 @@ import accord
 from accord import v1
 from accord.roles import connect
 from accord.transports.process import process
-from accord_trace import Recording, TraceError, open_trace, packing, record
+from accord_trace import Recording, TraceError, open_trace, record, trace_file
 from accord_trace.trace_file import TraceFile
 from requirement import requirement
 
@@ -147,7 +147,7 @@ def test_zstd_that_is_not_installed_is_an_error(
     def missing() -> None:
         raise ImportError
 
-    monkeypatch.setattr(packing, "_zstd", missing)
+    monkeypatch.setattr(trace_file, "_zstd", missing)
     with pytest.raises(OSError, match="extra `zstd`"):
         Recording(path)
     with pytest.raises(TraceError, match="extra `zstd`"):

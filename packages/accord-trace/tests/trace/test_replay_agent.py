@@ -13,12 +13,12 @@ import accord
 from accord.client.permissions import allow, deny
 from accord.version import ProtocolVersion
 from accord_trace import Recording
-from accord_trace.comparing import shape_differences
-from accord_trace.exporting import jsons_lines
+from accord_trace.diff import shape_differences
+from accord_trace.exports import jsons_lines
+from accord_trace.reading import open_trace
 from accord_trace.replay import ReplayedAgent
 from accord_trace.replay.agent import AgentReplay
 from accord_trace.replay.script import read_scripts
-from accord_trace.trace import open_trace
 from requirement import requirement
 from sample_recordings import Writer
 

@@ -11,10 +11,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from accord_trace.reading import open_trace
 from accord_trace.replay import ReplayedAgent
 from accord_trace.replay.client import ClientReplay
 from accord_trace.replay.script import read_scripts
-from accord_trace.trace import open_trace
 from requirement import requirement
 from sample_recordings import Writer
 

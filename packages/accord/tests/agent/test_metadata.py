@@ -33,7 +33,7 @@ from accord.script_agent.agent import ScriptAgent
 from accord.transports.memory import pair
 from accord.types import convert_v1, convert_v2
 from accord.wire.codec import to_builtins
-from accord_terminal.ask.views.json_lines import event_line
+from accord_terminal.ask.views import event_line
 from agent.harness import BOTH, V1, connect_client
 from raw_peer import QUICK
 from versions import only

@@ -9,8 +9,7 @@ import pytest
 
 from accord import ClientSession, ConnectionLost, StateChanged, ToolCall, Transcript
 from accord_chat.lines.words import status_word
-from accord_terminal.toolkit.conversation_markdown import tool_call_parts
-from accord_terminal.toolkit.tool_rows import title_rows
+from accord_terminal.toolkit.tool_rows import title_rows, tool_call_parts
 from client.wire_agents import BOTH, agent_by_hand, update
 from client.wire_agents import opened as open_session
 from raw_peer import RawPeer

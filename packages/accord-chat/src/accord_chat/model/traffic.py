@@ -14,11 +14,10 @@ from msgspec import UNSET, Raw, Struct
 
 from accord.text import lenient_json
 from accord.transports.base import Frame
-from accord_trace.filtering import Filter, name_fits
 from accord_trace.message_index import MessageRow
-from accord_trace.pairing import Pairing
 from accord_trace.recording import Recording
-from accord_trace.records import Record, decode_record
+from accord_trace.records import Pairing, Record, decode_record
+from accord_trace.selection import Filter, name_fits
 from accord_trace.trace_file import TraceFile
 
 MAX_MESSAGES = 5000

@@ -29,7 +29,7 @@ from accord_chat.view.prompt_area import PromptArea
 from accord_chat.view.question_area import QuestionArea
 from accord_chat.view.transcript_view import TranscriptView
 from accord_chat.view.welcome import welcome_lines
-from accord_terminal.toolkit.safe_text import printable
+from accord_terminal.toolkit.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

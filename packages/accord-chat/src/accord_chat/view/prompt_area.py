@@ -31,7 +31,7 @@ from accord_chat.model.prompts import (
     mention_text,
 )
 from accord_chat.view.composer import CompletionAction, Composer
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import one_line
 
 TAKES_NONE = "The agent takes no images"
 LIST_S = 1.0  # for the files of the folder, before a key chooses one

@@ -20,7 +20,7 @@ from accord.errors import AccordError
 from accord_chat.live_session import LiveSession
 from accord_chat.model.conversation import Timeline
 from accord_chat.view.transcript_view import TranscriptView
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import one_line
 
 LOOK_S = 0.25
 MAX_LEVELS = 8

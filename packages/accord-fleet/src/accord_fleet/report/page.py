@@ -34,7 +34,7 @@ from accord_fleet.report.summary import (
     range_of,
     unjudged,
 )
-from accord_trace.numbers import counted, duration
+from accord_trace.summary import counted, duration
 
 # Charts as SVG: they have shapes only, so that text keeps its size on narrow screens.
 

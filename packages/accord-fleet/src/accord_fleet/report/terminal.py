@@ -27,8 +27,8 @@ from accord_fleet.report.summary import (
     short_range,
     unjudged,
 )
-from accord_terminal.toolkit.columns import table_lines
-from accord_trace.numbers import counted, duration
+from accord_terminal.toolkit.text import table_lines
+from accord_trace.summary import counted, duration
 
 _SHOWN_AGENTS = 30
 _SHOWN_TAGS = 20

@@ -22,7 +22,7 @@ from accord_inspector.json_http import ApiError
 from accord_inspector.json_words import json_words
 from accord_inspector.talk.attachments import prompt_contents
 from accord_inspector.talk.questions import Questions
-from accord_terminal.toolkit.mcp_file import McpFileError, mcp_servers
+from accord_terminal.toolkit.session_setup import McpFileError, mcp_servers
 
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from accord.errors import AccordError
 
 if TYPE_CHECKING:
-    from accord.client.session import ClientTurn
-    from accord_terminal.ask.views.lazy_view import LazyView
+    from accord.client.turn import ClientTurn
+    from accord_terminal.ask.views import LazyView
 
 
 CANCEL_S = 10.0  # for the agent to end a turn that was cancelled

@@ -14,18 +14,17 @@ from msgspec.structs import replace
 from accord.version import ProtocolVersion
 from accord_terminal.ask.options import (
     AskOptions,
+    HeldSession,
     Statuses,
     meta_option,
     read_prompt,
     retries_option,
 )
-from accord_terminal.toolkit.remote_token import read_token, token_file_option
+from accord_terminal.toolkit.options import read_token, token_file_option
 
 if TYPE_CHECKING:
     from accord.types.mcp import McpServer
-    from accord_terminal.ask.held_session import HeldSession
-    from accord_terminal.toolkit.agent_names import NamedAgent
-    from accord_terminal.toolkit.settings import Settings
+    from accord_terminal.toolkit.agent_names import NamedAgent, Settings
 
 
 # Imports inside functions keep `--help` and completion fast.
@@ -126,12 +125,14 @@ class _CommandLine(Struct, kw_only=True):
     def _mcp_servers(self, default: str | None) -> tuple[McpServer, ...]:
         files = self.mcp_files
         if default is not None and not files:
-            from accord_terminal.toolkit import settings
+            from accord_terminal.toolkit.agent_names import (
+                settings_path,
+            )
 
-            files = (settings.path().parent / default,)
+            files = (settings_path().parent / default,)
         if not files:
             return ()
-        from accord_terminal.toolkit.mcp_file import McpFileError, read_mcp_file
+        from accord_terminal.toolkit.session_setup import McpFileError, read_mcp_file
 
         try:
             return tuple(server for file in files for server in read_mcp_file(file))
@@ -177,13 +178,17 @@ def _check_assignments(
 def _complete_agent(
     _context: click.Context, _option: click.Parameter, incomplete: str
 ) -> list[str]:
-    from accord_terminal.toolkit import settings
-    from accord_terminal.toolkit.agent_names import named_agents
+    from accord_terminal.toolkit.agent_names import (
+        Settings,
+        SettingsError,
+        load_settings,
+        named_agents,
+    )
 
     try:
-        known = settings.load()
-    except settings.SettingsError:  # reported when the command runs
-        known = settings.Settings()
+        known = load_settings()
+    except SettingsError:  # reported when the command runs
+        known = Settings()
     return [name for name in named_agents(known) if name.startswith(incomplete)]
 
 
@@ -319,13 +324,17 @@ def _held_session(line: _CommandLine) -> HeldSession:
 
 def _find_agent(name: str | None) -> tuple[Settings, NamedAgent]:
     """Return the settings, and the agent that --agent names."""
-    from accord_terminal.toolkit import settings
-    from accord_terminal.toolkit.agent_names import find_agent
+    from accord_terminal.toolkit.agent_names import (
+        SettingsError,
+        find_agent,
+        load_settings,
+        settings_path,
+    )
 
     try:
-        known = settings.load()
+        known = load_settings()
         agent = find_agent(name, known)
-    except settings.SettingsError as error:
+    except SettingsError as error:
         raise click.UsageError(str(error)) from None
     except ValueError as error:
         raise click.BadParameter(
@@ -333,7 +342,7 @@ def _find_agent(name: str | None) -> tuple[Settings, NamedAgent]:
         ) from None
     for key, rules in (("allow", known.ask.allow), ("deny", known.ask.deny)):
         if (error := _rule_error(rules)) is not None:
-            raise click.UsageError(f"The settings file {settings.path()}: ask.{key}: {error}")
+            raise click.UsageError(f"The settings file {settings_path()}: ask.{key}: {error}")
     return known, agent
 
 

@@ -11,33 +11,32 @@ from accord.client.connect import ConnectedAgent, connect
 from accord.client.events import (
     CommandsChanged,
     ContentChunk,
+    Event,
     MessageReplaced,
     ModeChanged,
     OptionsChanged,
+    PermissionRequest,
     StateChanged,
     TitleChanged,
     UpdatedAtChanged,
     UsageChanged,
     UserText,
 )
-from accord.client.permissions import allow, deny
+from accord.client.permissions import Policy, allow, deny
 from accord.errors import AuthRequired, InternalError, ParseError
 from accord.text.excerpt import one_line
-from accord_terminal.ask.cancellation import Deadline
+from accord_terminal.ask.cancellation import Deadline, Interrupts
 from accord_terminal.ask.options import AskOptions, exit_status
-from accord_terminal.ask.views.lazy_view import LazyView, write_stderr
+from accord_terminal.ask.views import LazyView, write_stderr
 from accord_terminal.toolkit.login import log_in
 from accord_terminal.toolkit.session_setup import apply_session_options, open_session
 
 if TYPE_CHECKING:
-    from accord.client.events import Event, PermissionRequest
     from accord.client.handlers import Extension
-    from accord.client.permissions import Policy
-    from accord.client.session import ClientTurn
+    from accord.client.turn import ClientTurn
     from accord.transports.base import TransportFactory
-    from accord.transports.registry import Reconnect
+    from accord.transports.reconnect_settings import Reconnect
     from accord.types.content import ContentBlock
-    from accord_terminal.ask.cancellation import Interrupts
 
 
 LONGEST_PAUSE_S = 10  # before a prompt is repeated

@@ -1,21 +1,27 @@
-"""The options of one run of `accord ask`, how some are read, and its exit statuses."""
+"""The options of one run of `accord ask`, how some are read, and its exit statuses.
+
+Also the interface of a session that another process holds (`accord ask -s NAME`).
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 import msgspec
 from msgspec import Struct, field
 
 if TYPE_CHECKING:
+    from accord.client.connect import ConnectedAgent
+    from accord.client.handlers import Extension
+    from accord.errors import AccordError
+    from accord.transports.base import TransportFactory
     from accord.types.mcp import McpServer
     from accord.types.session import StopReason
     from accord.version import ProtocolVersion
-
 
 # Status 2 is a usage error.
 FAILED, STOPPED_EARLY, REFUSED, CANCELLED = 1, 3, 4, 130
@@ -144,3 +150,34 @@ def retries_option(function: Any) -> Any:
         help="Repeat a prompt up to N times if it fails with an internal error before the agent "
         "has done anything [default: 0].",
     )(function)
+
+
+# The interface of a session that another process holds; other packages implement it.
+
+
+class HeldSession(Protocol):
+    """A session that stays open when `accord ask` has ended."""
+
+    async def reach(self, options: AskOptions) -> tuple[AskOptions, TransportFactory]:
+        """Find or start the process that holds the session; return what talks to it."""
+        ...
+
+    def extensions(self, show: Callable[[str], None]) -> Mapping[str, Extension]:
+        """Return the methods to serve; `show` gets lines about what others have answered."""
+        ...
+
+    async def connected(self, agent: ConnectedAgent, interactive: bool) -> None:
+        """Called after `initialize`, with whether a user can be asked."""
+        ...
+
+    def explain(self, error: AccordError | OSError) -> AccordError | OSError:
+        """Return the error to report for one that has ended the run."""
+        ...
+
+    def offers_login(self, error: AccordError | OSError) -> bool:
+        """Log in to the agent, if that is what is missing and the user at the terminal wants to."""
+        ...
+
+    def exit_status(self, error: AccordError | OSError) -> int:
+        """Return the exit status for an error."""
+        ...

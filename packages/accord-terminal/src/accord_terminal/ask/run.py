@@ -1,4 +1,7 @@
-"""Runs `accord ask`: starts the agent, runs the turn, and returns the exit status."""
+"""Runs `accord ask`: starts the agent, runs the turn, and returns the exit status.
+
+What talks to the agent is in `conversation`, which is imported while the agent starts.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +14,16 @@ from accord.errors import AccordError
 from accord.local.run import run_program
 from accord.program import drop_output, is_full
 from accord.transports.base import TransportFactory
-from accord.transports.process import LastLines, ProcessTransport, process
+from accord.transports.process import ProcessTransport, process
+from accord.transports.process_output import LastLines
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 from accord_terminal.ask.cancellation import Interrupts
-from accord_terminal.ask.options import CANCELLED, FAILED, AskOptions
-from accord_terminal.ask.views.lazy_view import LazyView, write_stderr
-from accord_terminal.toolkit.terminal_login import (
-    TerminalLoginChosen,
-    login_failure,
-    run_terminal_login,
-)
+from accord_terminal.ask.options import CANCELLED, FAILED, AskOptions, HeldSession
+from accord_terminal.ask.views import LazyView, describe_failure, failure_lines, write_stderr
+from accord_terminal.toolkit.login import TerminalLoginChosen, login_failure, run_terminal_login
 
 if TYPE_CHECKING:
-    from accord.transports.registry import ConnectionChange
-    from accord_terminal.ask.held_session import HeldSession
+    from accord.transports.reconnect_settings import ConnectionChange
 
 
 INITIALIZE_S = 120.0  # the agent may have to be downloaded before it starts
@@ -130,12 +129,12 @@ class AskProgram:
 
         attach = None
         if self._options.files:
-            from accord_terminal.toolkit.attachments import attached_content
+            from accord_terminal.toolkit.session_setup import attached_content
 
             attach = attached_content
         reconnect = None
         if self._remote is not None:
-            from accord.transports.registry import Reconnect
+            from accord.transports.reconnect_settings import Reconnect
 
             reconnect = Reconnect(on_change=self._show_connection)
         held = self._held
@@ -163,8 +162,6 @@ class AskProgram:
 
     def _fail(self, error: AccordError | OSError) -> int:
         """Report a failure, with the last output of the agent; return the exit status."""
-        from accord_terminal.ask.error_messages import describe_failure, failure_lines
-
         failure = describe_failure(error, self._options.argv[0], self._auth_methods, INITIALIZE_S)
         if failure is not None:
             self._view.get().close()

@@ -1,4 +1,9 @@
-"""Persistent sessions: a background process holds the agent, and many clients use its session."""
+"""Persistent sessions: a background process holds the agent, and many clients use its session.
+
+`records` is the folder of all sessions and finds the one that is named, `journal` is what happened
+in one, `owners` reaches its process, and `named` uses it from Python. `owner` is the process, `cli`
+the commands of `accord session`, `compare` the command `accord compare`.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 # Type checkers read these imports, Python the table below.
 if TYPE_CHECKING:
-    from accord_terminal.sessions.errors import NoSession as NoSession
-    from accord_terminal.sessions.errors import OwnerError as OwnerError
-    from accord_terminal.sessions.errors import SessionsError as SessionsError
     from accord_terminal.sessions.named import QueuedPrompt as QueuedPrompt
     from accord_terminal.sessions.named import SessionStatus as SessionStatus
     from accord_terminal.sessions.named import SharedSession as SharedSession
     from accord_terminal.sessions.named import open_session as open_session
+    from accord_terminal.sessions.records import NoSession as NoSession
+    from accord_terminal.sessions.records import OwnerError as OwnerError
+    from accord_terminal.sessions.records import SessionsError as SessionsError
 else:
     # Imported when first used, to keep the start of commands fast.
     _LAZY = {
         name: module
         for module, names in {
-            "accord_terminal.sessions.errors": "NoSession OwnerError SessionsError",
+            "accord_terminal.sessions.records": "NoSession OwnerError SessionsError",
             "accord_terminal.sessions.named": (
                 "QueuedPrompt SessionStatus SharedSession open_session"
             ),

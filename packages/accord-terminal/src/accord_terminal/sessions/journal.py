@@ -1,18 +1,160 @@
-"""The journal of a session: lines of JSON, appended only, written before clients see them."""
+"""The journal of a session: lines of JSON, appended only, written before clients see them.
+
+An entry is what happened at one time; a cursor is a place in the journal of one session.
+`OthersAnswers` shows a client which question of its prompt another one has answered.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import os
 from array import array
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
 
-from accord_terminal.sessions.entries import Entry
-from accord_terminal.sessions.errors import JournalError
-from accord_terminal.sessions.records import now
+from accord_terminal.sessions.records import (
+    USAGE,
+    Approvals,
+    JournalError,
+    Restored,
+    SessionsError,
+    now,
+)
+from accord_terminal.toolkit.text import one_line
+
+# Cursors of `watch`: a place in the journal of one session, as text for programs to keep.
+
+
+class CursorError(SessionsError):
+    """The text is not a cursor of this session."""
+
+    status = USAGE
+
+
+def cursor_of(record_id: str, seq: int) -> str:
+    """Return the cursor after an entry: base64url of `[record id, sequence]`."""
+    return base64.urlsafe_b64encode(msgspec.json.encode([record_id, seq])).decode().rstrip("=")
+
+
+def place_of(cursor: str, record_id: str) -> int:
+    """Return the sequence number of a cursor; raise `CursorError` for another session's."""
+    try:
+        data = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        record, seq = msgspec.json.decode(data, type=tuple[str, int])
+    except (binascii.Error, UnicodeError, msgspec.MsgspecError, ValueError):
+        raise CursorError(f"Expected a cursor of `accord session watch`, got {cursor!r}") from None
+    if record != record_id or seq < 0:
+        raise CursorError(f"The cursor belongs to the session {record}, not to {record_id}")
+    return seq
+
+
+# The entries of a journal: everything that happened in a session, in order.
+
+# Who has answered, if no client has.
+BY_RULE = "a rule of the session"
+NOT_ASKED = "no client that could ask a user"
+TURN_ENDED = "the end of the turn"
+
+
+class _Entry(Struct, kw_only=True, omit_defaults=True, tag_field="kind"):
+    """What all entries have: the sequence number, the time, the prompt whose turn it belongs to."""
+
+    seq: int = 0
+    at: str = ""
+    prompt: str | None = None
+
+
+class Updated(_Entry, tag="update"):
+    """An update of the agent, as it was received; `session` is that of a subagent."""
+
+    update: Raw
+    session: str | None = None
+    meta: Raw | UnsetType = UNSET
+
+
+class Queued(_Entry, tag="queued"):
+    """A prompt was submitted. `content` is in the form of the agent's protocol version.
+
+    `detached` if no client waits for it, so that it runs also after the death of the owner.
+    """
+
+    content: Raw
+    text: str  # its beginning, for lists
+    by: str
+    detached: bool = False
+    approvals: Approvals = Approvals()
+
+
+class Started(_Entry, tag="started"):
+    """The turn of a prompt has begun."""
+
+    by: str
+    content: Raw
+
+
+class Ended(_Entry, tag="ended"):
+    """The turn of a prompt has ended; `error` if it failed, with the code of JSON-RPC.
+
+    `stderr` has the last lines that the agent wrote in a failed turn.
+    """
+
+    stop_reason: str
+    error: str | None = None
+    code: int | None = None
+    stderr: tuple[str, ...] = ()
+    tokens: int | None = None
+
+
+class Asked(_Entry, tag="asked"):
+    """The agent asks for a permission, or for input."""
+
+    request: str
+    what: str  # permission, form, url
+    title: str
+
+
+class Answered(_Entry, tag="answered"):
+    """A request of the agent has its answer; `by` is who answered first."""
+
+    request: str
+    by: str
+    answer: str
+
+
+class OptionsSet(_Entry, tag="options"):
+    """A client has changed an option; `value` is the new one."""
+
+    option: str
+    value: str | bool
+    by: str
+
+
+class OwnerStarted(_Entry, tag="owner_started"):
+    """A process has begun to hold the agent."""
+
+    pid: int
+    restored: Restored
+    protocol: int
+    agent: str
+    details: dict[str, Any] = {}
+
+
+class OwnerEnded(_Entry, tag="owner_ended"):
+    """The process has let the agent go."""
+
+    reason: str
+
+
+Entry: TypeAlias = (
+    Updated | Queued | Started | Ended | Asked | Answered | OptionsSet | OwnerStarted | OwnerEnded
+)
+
 
 _RECENT = 1024  # entries that are kept in memory, if they are small
 _RECENT_BYTES = 4 << 20
@@ -149,3 +291,33 @@ class Journal:
     def close(self) -> None:
         """Close the file."""
         os.close(self._fd)
+
+
+class OthersAnswers:
+    """Serves `_accord/session/entry`: shows what another client, or none, has answered."""
+
+    def __init__(self, own_name: Callable[[], str], show: Callable[[str], None]) -> None:
+        self._own_name = own_name
+        self._show = show
+        self._asked: dict[str, Mapping[str, Any]] = {}
+
+    def __call__(self, params: Mapping[str, Any]) -> None:
+        """Take notice of an entry of the journal."""
+        entry = params["entry"]
+        match entry.get("kind"):
+            case "asked":
+                self._asked[entry["request"]] = entry
+            case "answered":
+                asked = self._asked.pop(entry["request"], None)
+                if asked is not None:
+                    self._answered(asked["what"], one_line(asked["title"], 60), entry)
+            case _:
+                pass
+
+    def _answered(self, what: str, title: str, entry: Mapping[str, Any]) -> None:
+        by = entry["by"]
+        if by == NOT_ASKED:
+            if what != "permission":  # these are reported at the end of the turn
+                self._show(f"the agent asked for input, which no client could give: {title}")
+        elif by not in (self._own_name(), BY_RULE, TURN_ENDED):
+            self._show(f"answered by {one_line(by, 40)}: {one_line(entry['answer'])} ({title})")

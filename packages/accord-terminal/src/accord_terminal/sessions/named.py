@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -15,15 +16,26 @@ from msgspec import Struct
 from accord.client.connect import ConnectedAgent, ConnectOptions, connect
 from accord.client.permissions import Policy
 from accord.client.session import ClientSession
-from accord.errors import ConnectionLost
+from accord.errors import AccordError, ConnectionLost
 from accord.transports.base import Transport
-from accord_terminal.sessions.entries import Entry
-from accord_terminal.sessions.errors import NoSession, OwnerError
-from accord_terminal.sessions.lookup import existing_session, named_agent, new_record
-from accord_terminal.sessions.owners import transport_to
-from accord_terminal.sessions.records import Record, Restored, Store
+from accord.transports.pipes import PipeTransport
+from accord_terminal.sessions.journal import Entry
+from accord_terminal.sessions.owners import open_socket, transport_to
+from accord_terminal.sessions.records import (
+    NoSession,
+    OwnerError,
+    OwnerStarts,
+    Record,
+    Restored,
+    Store,
+    existing_session,
+    named_agent,
+    new_record,
+)
 
 CALL = "_accord/session/"
+_STATUS_S = 5.0
+_AT_ONCE = 16  # owners that are asked
 _decode_entry: Callable[[bytes], Entry] = msgspec.json.Decoder(Entry).decode
 
 
@@ -160,6 +172,37 @@ def find_or_create(
             raise
     record, _ = store.find_or_create(new_record(name, cwd, named_agent(agent)))
     return record
+
+
+async def owner_states(records: Iterable[Record]) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Ask the owners of sessions; return the state and the status of each session by its id.
+
+    Without a response the status is empty.
+    """
+    free = asyncio.Semaphore(_AT_ONCE)  # an owner that is stopped does not delay the list by more
+
+    async def ask(record: Record) -> tuple[str, tuple[str, dict[str, Any]]]:
+        async with free:
+            return record.id, await _owner_state(record)
+
+    return dict(await asyncio.gather(*map(ask, records)))
+
+
+async def _owner_state(record: Record) -> tuple[str, dict[str, Any]]:
+    try:
+        async with asyncio.timeout(_STATUS_S):
+            opened = await open_socket(record.id)
+            if opened is None:
+                return "no response", {}  # it begins, or it ends
+            fd = opened.detach()
+            versions = (record.protocol or 1,)
+            async with connect(PipeTransport(fd, fd), versions=versions) as agent:
+                status = await agent.call_extension(f"{CALL}status")
+    except OwnerStarts:
+        return "starting", {}
+    except (AccordError, TimeoutError):
+        return "no response", {}
+    return ("running" if status.get("queue") else "idle"), status
 
 
 def lost_text(record: Record) -> str:

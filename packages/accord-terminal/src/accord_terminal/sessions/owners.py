@@ -1,10 +1,11 @@
-"""Finds the process that owns a session, or starts one; many may try at once (R-NAMED-03)."""
+"""Reaches the process that owns a session, or starts one; many may try at once (R-NAMED-03)."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -15,13 +16,31 @@ import msgspec
 from msgspec import Struct
 
 from accord.transports.base import Transport
-from accord.transports.process import LastLines
-from accord.transports.stdio import PipeTransport
-from accord_terminal.sessions.errors import LoginRequired, OwnerError, OwnerStarts
-from accord_terminal.sessions.folders import socket_path
-from accord_terminal.sessions.locks import is_locked
-from accord_terminal.sessions.peer import is_own_user
-from accord_terminal.sessions.records import Record, Store
+from accord.transports.pipes import PipeTransport
+from accord.transports.process_output import LastLines
+from accord_terminal.sessions.records import (
+    LoginRequired,
+    OwnerError,
+    OwnerStarts,
+    Record,
+    Store,
+    has_owner,
+    socket_path,
+)
+
+# Who is at the other end of a Unix socket (R-NAMED-06).
+
+_PEER = struct.Struct("3i")  # pid, uid, gid
+
+
+def is_own_user(connection: socket.socket) -> bool:
+    """Return whether the peer is a process of this user; elsewhere the folder's mode protects."""
+    if sys.platform != "linux":
+        return True
+    peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+    _pid, uid, _gid = _PEER.unpack(peer)
+    return uid == os.geteuid()
+
 
 STARTS, _READY = b" ", b"\n"  # what an owner says to those who connect; for ACP both are blank
 STOP = b"stop\n"  # what an owner hears that still starts
@@ -38,11 +57,6 @@ class _Report(Struct):
     login: bool = False  # the agent needs one
     stderr: tuple[str, ...] = ()  # the last lines that the agent wrote
     stdout: tuple[str, ...] = ()
-
-
-def has_owner(record_id: str) -> bool:
-    """Return whether a process owns the session."""
-    return is_locked(socket_path(record_id).with_suffix(".lock"))
 
 
 async def transport_to(record: Record, store: Store) -> Transport:

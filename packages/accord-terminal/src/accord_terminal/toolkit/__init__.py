@@ -1,10 +1,10 @@
 """What the programs at a terminal share: they import it, and nothing here imports a program.
 
-Text: `safe_text` removes what could control a terminal, `folding` and `rows` fit it to a width, and
-`markdown`, `diff_rows`, `excerpt_place`, `tool_rows` and `columns` show parts of a conversation.
-Questions: `forms`, `permission_question` and `keyboard`. Agents: `settings` is the settings file,
-`agent_names` and `installed_agents` find an agent by its name, `login`, `terminal_login` and
-`remote_token` let the user log in, `session_setup` and `mcp_file` open a session.
+Text: `text` removes what could control a terminal and writes rows and tables, `terminal_output`
+folds them and redraws a live region, `markdown` and `tool_rows` show parts of a conversation.
+`questions` asks for permissions, forms and URLs. Agents: `agent_names` finds an agent by its name
+and has the settings file, `login` lets the user log in, `session_setup` opens a session. `options`
+are those of several commands.
 """
 
 from __future__ import annotations

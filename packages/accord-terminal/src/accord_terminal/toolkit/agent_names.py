@@ -1,17 +1,172 @@
-"""Agents by name: from the settings file, installed, bundled, and well-known ones."""
+"""Agents by name: from the settings file, installed, bundled, and well-known ones.
+
+The settings file of the user also has defaults for `accord ask` and `accord chat`. The agents that
+`accord agents install` has installed are in one small file, which is read at each start.
+"""
 
 from __future__ import annotations
 
+import math
+import os
 import shutil
 import sys
+from pathlib import Path
 from typing import Literal
 
+import msgspec
 from msgspec import Struct
+from platformdirs import user_config_path, user_data_path
 
+from accord.errors import AccordError
 from accord.transports.command_line import argv_of
 from accord.transports.registry import is_url
-from accord_terminal.toolkit.installed_agents import load_installed
-from accord_terminal.toolkit.settings import AgentEntry, Settings, SettingsError, load
+
+# The user's settings file: named agents, and defaults for `accord ask` and `accord chat`.
+
+FILE = "settings.toml"
+MISSING = " (does not exist: defaults apply)"
+
+
+class SettingsError(AccordError):
+    """The settings file cannot be read, or is invalid."""
+
+
+class AgentEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    """A table `[agents.NAME]`: the command of an agent, and its defaults."""
+
+    command: str | list[str]
+    env: dict[str, str] = {}
+    protocol: Literal[1, 2] | None = None
+    model: str | None = None
+    mode: str | None = None
+    options: dict[str, str | bool] = {}
+    mcp: str | None = None  # a file, relative to the settings file
+
+
+class AskDefaults(Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `[ask]`: defaults of the command line."""
+
+    agent: str | None = None
+    allow: list[str] = []
+    deny: list[str] = []
+    timeout: float | None = None
+
+
+class ChatDefaults(Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `[chat]`."""
+
+    notify: bool = True  # on the desktop
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The contents of the file; a missing file is an empty one."""
+
+    agents: dict[str, AgentEntry] = {}
+    ask: AskDefaults = AskDefaults()
+    chat: ChatDefaults = ChatDefaults()
+
+
+def settings_path() -> Path:
+    """Return the path: in the folder ACCORD_CONFIG or the platform's configuration folder."""
+    named = os.environ.get("ACCORD_CONFIG")
+    if named:
+        return Path(named).expanduser().absolute() / FILE
+    return user_config_path("accord", appauthor=False, roaming=True) / FILE
+
+
+def shown_settings_path() -> str:
+    """Return the path for people, who may look for a file that does not exist."""
+    return f"{settings_path()}{'' if settings_path().exists() else MISSING}"
+
+
+def load_settings() -> Settings:
+    """Read the settings file. Raises `SettingsError`, which names the file and the error."""
+    where = settings_path()
+    try:
+        text = where.read_text("utf-8")
+    except FileNotFoundError:
+        return Settings()
+    except (OSError, UnicodeDecodeError) as exc:
+        raise SettingsError(f"Cannot read the settings file {where}: {exc}") from None
+    try:
+        settings = msgspec.toml.decode(text, type=Settings)
+    except msgspec.ValidationError as exc:
+        from accord.text.enum_values import validation_text
+
+        why = validation_text(exc, Settings)
+        raise SettingsError(f"The settings file {where} is invalid: {why}") from None
+    except msgspec.DecodeError as exc:
+        raise SettingsError(f"The settings file {where} is invalid: {exc}") from None
+    timeout_s = settings.ask.timeout
+    if timeout_s is not None and not (math.isfinite(timeout_s) and timeout_s > 0):
+        raise SettingsError(
+            f"The settings file {where} is invalid: ask.timeout: expected a number of seconds "
+            f"above 0, got {timeout_s:g}"
+        )
+    for name, entry in settings.agents.items():
+        if not name.replace("-", "").replace("_", "").isalnum():
+            raise SettingsError(
+                f"The settings file {where} is invalid: expected letters, digits, - and _ in the "
+                f"name of an agent, got {name!r}"
+            )
+        try:
+            argv_of(entry.command)
+        except ValueError as exc:
+            raise SettingsError(
+                f"The settings file {where} is invalid: agents.{name}.command: {exc}"
+            ) from None
+    return settings
+
+
+# The agents that `accord agents install` has installed: one small file, read at each start.
+
+_FILE = "agents.json"
+
+
+class InstalledAgent(Struct, frozen=True, kw_only=True):
+    """An agent of a registry on this machine, and how it is started."""
+
+    version: str
+    kind: Literal["binary", "uvx", "npx"]
+    argv: list[str]
+    env: dict[str, str] = {}
+    folder: str  # below `agents` in the folder of the user's data
+    previous: str | None = None  # the folder of the version before, which may still run
+    registry: str  # its URL
+    quarantine: str | None = None  # why the registry says not to start it
+    forced: bool = False  # the user insists
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether it must not be started."""
+        return self.quarantine is not None and not self.forced
+
+
+def data_dir() -> Path:
+    """Return the folder of the user's data: `ACCORD_DATA`, or the platform's."""
+    if named := os.environ.get("ACCORD_DATA"):
+        return Path(named).expanduser().absolute()
+    return user_data_path("accord", appauthor=False)
+
+
+def installed_file() -> Path:
+    """Return the path of the list."""
+    return data_dir() / _FILE
+
+
+def load_installed() -> dict[str, InstalledAgent]:
+    """Return the installed agents by name. Raises `SettingsError`, which names the file."""
+    path = installed_file()
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, InstalledAgent])
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as exc:
+        raise SettingsError(
+            f"Cannot read the list of installed agents {path}: {exc}. Repair the file, or move it "
+            "away and install the agents again"
+        ) from None
+
 
 Source = Literal["settings", "installed", "bundled", "well known", "command line"]
 DEFAULT = "accord"
@@ -83,7 +238,7 @@ def command_by_name(name: str) -> list[str] | None:
 
     Raises `SettingsError` if the settings cannot be read.
     """
-    if name not in named_agents(load()):
+    if name not in named_agents(load_settings()):
         return None
     return [sys.executable, "-m", "accord", "agents", "run", name]
 
@@ -91,7 +246,7 @@ def command_by_name(name: str) -> list[str] | None:
 def complete_name(_context: object, _parameter: object, incomplete: str) -> list[str]:
     """Return the names that a shell offers while the user types one."""
     try:
-        names = named_agents(load())
+        names = named_agents(load_settings())
     except SettingsError:  # reported when the command runs
         return []
     return [name for name in names if name.startswith(incomplete)]

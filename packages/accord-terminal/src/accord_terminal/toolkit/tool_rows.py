@@ -1,4 +1,4 @@
-"""Tool calls, terminals and plans as rows: a title line, and the result below it."""
+"""Tool calls, diffs, terminals and plans as rows, and as Markdown for files."""
 
 from __future__ import annotations
 
@@ -6,15 +6,96 @@ from collections.abc import Iterable, Iterator
 
 from accord.client.events import UNFINISHED, Plan, ToolCall
 from accord.client.transcript import TerminalTranscript
+from accord.errors import AccordError
+from accord.local.files import Roots
+from accord.text.excerpt import output_lines
+from accord.types.diff_lines import diff_lines
 from accord.types.tool_calls import Diff, TerminalView
-from accord_terminal.toolkit.diff_rows import diff_counts, diff_rows
-from accord_terminal.toolkit.rows import GUTTER, Row
-from accord_terminal.toolkit.safe_text import (
+from accord_terminal.toolkit.text import (
+    GUTTER,
+    Row,
     last_lines,
     one_line,
+    printable,
     relative_path,
     relative_title,
 )
+
+# Diffs as rows with line numbers.
+
+
+def diff_rows(diff: Diff, lines_before: int | None = 0) -> Iterator[Row]:
+    """Yield the lines of a diff as rows with line numbers, without the file header."""
+    for line in diff_lines(diff, lines_before=lines_before):
+        if line.sign == "gap":
+            yield Row("⋯", "dim", " " * 8)
+        elif line.sign == "remark":
+            yield Row(printable(line.text), "dim", " " * 8)
+        else:
+            style = {"+": "green", "-": "red"}.get(line.sign, "")
+            number = line.old if line.sign == "-" else line.new
+            lead = f"{number or '':>5} {line.sign} "
+            yield Row(
+                printable(line.text), style, lead, lead_style=style or "dim", whole_words=False
+            )
+
+
+def diff_counts(diff: Diff) -> tuple[int, int]:
+    """Return the number of added and of removed lines."""
+    signs = [line.sign for line in diff_lines(diff)]
+    return signs.count("+"), signs.count("-")
+
+
+# Where in its file the text of a diff is: agents may send only an excerpt, which counts from 1.
+
+MAX_FILE = 1_000_000  # bytes; it is read while the screen is drawn
+
+
+def lines_before_diff(diff: Diff, call: ToolCall, folder: str | None) -> int | None:
+    """Return what to add to the numbers of a diff, None if its place in the file is not known.
+
+    This reads the file, which must be in the folder and have the text at one place only. A patch
+    keeps its own numbers if no place is certain.
+    """
+    if diff.patch is None:
+        if diff.old is None or diff.new is None:
+            return 0  # a whole file
+        texts, first, unknown = (diff.old, diff.new), 0, None
+    else:
+        lines = list(diff_lines(diff))
+        if not lines or f"\n{diff.patch}".count("\n@@ ") != 1:
+            return 0
+        old, new = (
+            "".join(f"{line.text}\n" for line in lines if line.sign != other) for other in "+-"
+        )
+        texts, first, unknown = (old, new), (lines[0].old or lines[0].new or 1) - 1, 0
+    if not folder:
+        return unknown
+    try:
+        file = Roots([folder]).read(diff.path, max_bytes=MAX_FILE)
+    except FileNotFoundError:
+        file = ""
+    except (AccordError, OSError, ValueError):
+        return unknown
+    for text in reversed(texts) if call.status == "completed" else texts:
+        # The other text must not be searched if this one is at several places: it may be elsewhere.
+        if places := _places(file, text):
+            return places[0] - first if len(places) == 1 else unknown
+    return unknown
+
+
+def _places(file: str, text: str) -> list[int]:
+    """Return how many lines precede a text of whole lines, for its first two places."""
+    if not text:
+        return [0, 1] if file else [0]  # no text is everywhere
+    # Searched as one string: comparing lists of lines can take quadratic time.
+    block = "\n" + "\n".join(text.removeprefix("\ufeff").splitlines()) + "\n"
+    whole = file.removeprefix("\ufeff").replace("\r\n", "\n")
+    whole = "\n" + whole.removesuffix("\n") + "\n"
+    at = whole.find(block)
+    second = whole.find(block, at + 1) if at >= 0 else -1
+    return [whole.count("\n", 0, found) for found in (at, second) if found >= 0]
+
 
 MARKS = {
     "pending": ("○", "dim"),
@@ -141,3 +222,55 @@ def _strip_fence(text: str) -> str:
     fence = text[: len(text) - len(text.lstrip("`"))]
     rest = text.partition("\n")[2].rstrip()
     return f"\n{rest}".replace(f"\n{fence}", "", 1).removeprefix("\n")
+
+
+# The parts of a conversation as Markdown, for files that people read and send to others. Text of
+# an agent stays Markdown; a code block that it left open is closed. All else that comes from
+# outside, such as titles and paths, has no meaning to Markdown. Diffs and outputs are code blocks
+# whose fence is longer than any in the text.
+
+MAX_OUTPUT_LINES = 200  # of a tool call
+_MARKS = {"completed": "✓", "failed": "✗", "cancelled": "⊘"}
+
+
+def agent_text(text: str) -> str:
+    """Return the agent's own Markdown."""
+    from accord.text.markdown_html import closed_markdown  # it imports markdown_it
+
+    return closed_markdown(printable(text))
+
+
+def plain(text: str) -> str:
+    """Return a text as one line of Markdown that shows just this text."""
+    return "".join(f"\\{c}" if c in "\\`*_[]<>#|~" else c for c in one_line(text))
+
+
+def quoted(text: str) -> str:
+    """Return Markdown as a block quote."""
+    return "\n".join(f"> {line}" for line in text.split("\n"))
+
+
+def tool_call_parts(
+    call: ToolCall, cwd: str, terminals: Iterable[TerminalTranscript] = ()
+) -> Iterator[str]:
+    """Yield a tool call with its diffs, the end of its output, and its text."""
+    left = f" *({UNFINISHED})*" if call.shown_status == UNFINISHED else ""
+    yield f"**{_MARKS.get(call.status, '…')} {plain(call.title or str(call.kind))}**{left}"
+    for part in call.content:
+        if isinstance(part, Diff):
+            path = one_line(relative_path(part.path, cwd))
+            signs = {"gap": "@@", "remark": "\\"}
+            lines = (f"{signs.get(line.sign, line.sign)}{line.text}" for line in diff_lines(part))
+            yield _fenced(f"{path}\n" + printable("\n".join(lines)), "diff")
+    for terminal in terminals:
+        yield _fenced("\n".join(last_lines(terminal.output, MAX_OUTPUT_LINES)[0]), "")
+    text = "".join(part for part in call.content if isinstance(part, str))
+    if text.strip():
+        yield _fenced("\n".join(output_lines(text.strip("\n"))[:MAX_OUTPUT_LINES]), "")
+
+
+def _fenced(text: str, language: str) -> str:
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}{language}\n{text}\n{fence}"

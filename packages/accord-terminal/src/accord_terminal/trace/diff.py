@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from accord.text.excerpt import one_line
-from accord_terminal.trace.options import (
+from accord_terminal.trace import (
     Unreadable,
     directions,
     first_option,
@@ -20,9 +20,8 @@ from accord_terminal.trace.options import (
     show_problems,
 )
 from accord_trace.diff import Difference, differences
-from accord_trace.reading import TraceError
+from accord_trace.reading import Trace, TraceError, open_trace
 from accord_trace.records import Direction
-from accord_trace.trace import Trace, open_trace
 
 _PATH = click.Path(exists=True, path_type=Path)
 _NOT_COMPARED = "texts and numbers were not compared: --strict compares them, too"

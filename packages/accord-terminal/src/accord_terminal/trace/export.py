@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from accord.installed import install_command
-from accord_terminal.trace.options import (
+from accord_terminal.trace import (
     Unreadable,
     directions,
     first_option,
@@ -20,13 +20,9 @@ from accord_terminal.trace.options import (
     refuse_recording,
     show_problems,
 )
-from accord_trace.exporting import jsons_lines
-from accord_trace.http_archive import http_archive
-from accord_trace.otlp import otlp_lines
-from accord_trace.pytest_module import pytest_module
-from accord_trace.reading import TraceError
-from accord_trace.trace import Trace
-from accord_trace.transcript import transcript
+from accord_trace.exports import http_archive, jsons_lines, pytest_module, transcript
+from accord_trace.reading import Trace, TraceError
+from accord_trace.spans import otlp_lines
 
 
 @click.command("export")

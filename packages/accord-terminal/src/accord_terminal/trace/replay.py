@@ -18,9 +18,8 @@ from accord.transports.base import TransportFactory, opened
 from accord.transports.process import process
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 from accord.transports.stdio import stdio
-from accord_terminal.toolkit.recording_options import own_path
-from accord_terminal.toolkit.remote_token import connection_options, read_token
-from accord_terminal.trace.options import (
+from accord_terminal.toolkit.options import connection_options, own_path, read_token
+from accord_terminal.trace import (
     Unreadable,
     directions,
     first_option,
@@ -31,10 +30,9 @@ from accord_terminal.trace.options import (
     show_problems,
 )
 from accord_trace.reading import TraceError
-from accord_trace.replay.agent import AgentReplay
+from accord_trace.replay.agent import AgentReplay, Departure
 from accord_trace.replay.client import ClientReplay
 from accord_trace.replay.comparison import Difference
-from accord_trace.replay.report import Departure
 from accord_trace.replay.script import Script, read_scripts
 from accord_trace.replay.serving import ReplayServer
 

@@ -11,7 +11,7 @@ from accord.text import lenient_json
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_array, is_object
 from accord.transports.base import Frame, Transport
-from accord_trace.comparing import canonical, json_text
+from accord_trace.diff import canonical, json_text
 from accord_trace.replay.comparison import (
     AgentMessage,
     Difference,
@@ -19,8 +19,7 @@ from accord_trace.replay.comparison import (
     label_of,
     recorded_message,
 )
-from accord_trace.replay.mapping import ValueMap
-from accord_trace.replay.script import Script, Step, is_idle
+from accord_trace.replay.script import Script, Step, ValueMap, is_idle
 
 _LATE_S = 1.0  # for messages that came after the last response
 _CANCELS = frozenset(("session/cancel", "$/cancel_request"))

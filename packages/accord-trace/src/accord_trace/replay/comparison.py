@@ -11,7 +11,7 @@ from msgspec import Struct, to_builtins
 
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_array, is_object
-from accord_trace.comparing import id_kind, shape_differences, short_json
+from accord_trace.diff import id_kind, shape_differences, short_json
 from accord_trace.replay.script import Step
 
 # They show the state of a session, and can come at any place: only the last of each counts.

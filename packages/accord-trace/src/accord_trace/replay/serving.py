@@ -12,10 +12,9 @@ import msgspec
 
 from accord.transports.base import Frame, Receiver, Transport
 from accord.transports.memory import MemoryTransport, pair
-from accord_trace.replay.agent import AgentReplay
-from accord_trace.replay.report import Departure, ReplayReport
+from accord_trace.reading import open_trace
+from accord_trace.replay.agent import AgentReplay, Departure, ReplayReport
 from accord_trace.replay.script import Script, read_scripts
-from accord_trace.trace import open_trace
 
 _decode = msgspec.json.Decoder(ReplayReport).decode
 

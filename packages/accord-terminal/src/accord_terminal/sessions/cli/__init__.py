@@ -1,4 +1,7 @@
-"""`accord session`: creates, uses and shows sessions that stay open."""
+"""`accord session`: creates, uses and shows sessions that stay open.
+
+A command is imported when it is called: most are in `control`, the others in the modules below.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from importlib import import_module
 
 import click
 
-from accord_terminal.sessions.errors import SessionsError
+from accord.errors import AccordError
 
 __all__ = ("command",)
 
@@ -27,15 +30,14 @@ _COMMANDS = {
     "prune": "Delete closed sessions.",
     "attach": "Be an agent on stdin and stdout, for editors.",
 }
-_MODULES = {
-    "ensure": "new",
-    "history": "watch",
-    "import": "import_command",
+_MODULES = {  # of the commands that are not in `control`
+    "prompt": "prompt",
+    "watch": "watch",
     "list": "listing",
     "show": "listing",
-    "cancel": "control",
-    "close": "control",
-    "set": "control",
+    "history": "watch",
+    "export": "transfer",
+    "import": "transfer",
 }
 
 
@@ -57,8 +59,9 @@ class _SessionGroup(click.Group):
             return import_module("accord_terminal.ask.command").command
         if cmd_name not in _COMMANDS:
             return None
-        module = import_module(f"accord_terminal.sessions.cli.{_MODULES.get(cmd_name, cmd_name)}")
-        return getattr(module, f"{cmd_name}_command")
+        module = _MODULES.get(cmd_name, "control")
+        found = import_module(f"accord_terminal.sessions.cli.{module}")
+        return getattr(found, f"{cmd_name}_command")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -67,8 +70,10 @@ class _SessionGroup(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except SessionsError as exc:
-            messages = import_module("accord_terminal.ask.error_messages")
+        except AccordError as exc:
+            if not isinstance(exc, import_module("accord_terminal.sessions.records").SessionsError):
+                raise
+            messages = import_module("accord_terminal.ask.views")
             lines = messages.failure_lines(
                 messages.Failure(str(exc)), messages.LastLines.of(exc), "accord session"
             )
@@ -79,7 +84,7 @@ class _SessionGroup(click.Group):
 def _of_acpx(args: list[str]) -> list[str]:
     """Return the words of Accord for a command line of acpx, and other words as they are."""
     agents = import_module("accord_terminal.toolkit.agent_names").complete_name(None, None, "")
-    acpx_words = import_module("accord_terminal.sessions.cli.acpx_words")
+    acpx_words = import_module("accord_terminal.sessions.acpx")
     if acpx_words.is_of_acpx(args, agents):
         return acpx_words.words_of_acpx(args)
     return args

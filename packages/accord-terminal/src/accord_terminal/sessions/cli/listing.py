@@ -1,28 +1,20 @@
-"""`accord session list` and `show`."""
+"""`accord session list` and `show`.
+
+What connects to owners is imported only if a session has one.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import click
 
-from accord.client.connect import connect
-from accord.errors import AccordError
-from accord.transports.stdio import PipeTransport
 from accord_terminal.sessions.cli.options import agent_option, cwd_option, name_option
-from accord_terminal.sessions.errors import OwnerStarts, SessionsError
-from accord_terminal.sessions.lookup import existing_session
-from accord_terminal.sessions.named import CALL
-from accord_terminal.sessions.owners import has_owner, open_socket
-from accord_terminal.sessions.records import Record, Store
-from accord_terminal.toolkit.columns import table_lines, terminal_width
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.sessions.records import Record, Store, existing_session, has_owner
+from accord_terminal.toolkit.text import one_line, table_lines, terminal_width
 
-_STATUS_S = 5.0
-_AT_ONCE = 16  # owners that are asked
 _WIDE = 70  # columns that a list with ids needs
 _COLUMNS = {
     "name": "NAME",
@@ -43,7 +35,7 @@ def list_command(every: bool, as_json: bool) -> int:
     records = [record for record in store if every or not record.closed]
     for error in store.unreadable:
         click.echo(f"accord session list: {one_line(error)}", err=True)
-    rows = asyncio.run(_rows(store, records))
+    rows = _rows(store, records)
     if as_json:
         click.echo(json.dumps(rows, ensure_ascii=False, indent=2))
         return 0
@@ -78,7 +70,7 @@ def show_command(name: str | None, agent: str | None, cwd: Path, as_json: bool) 
     """Show a session: its agent, its owner and its queue."""
     store = Store()
     record = existing_session(store, name, cwd, agent)
-    (row,) = asyncio.run(_rows(store, [record]))
+    (row,) = _rows(store, [record])
     if as_json:
         click.echo(json.dumps(row, ensure_ascii=False, indent=2))
         return 0
@@ -130,39 +122,29 @@ def _options(record: Record) -> str:
     return ", ".join(f"{name}={word}" for name, word in words.items()) or "none"
 
 
-async def _rows(store: Store, records: list[Record]) -> list[dict[str, Any]]:
-    free = asyncio.Semaphore(_AT_ONCE)  # an owner that is stopped does not delay the list by more
-    return [*await asyncio.gather(*(_row(store, record, free) for record in records))]
-
-
-async def _row(store: Store, record: Record, free: asyncio.Semaphore) -> dict[str, Any]:
-    async with free:
-        return await _row_of(store, record)
-
-
-async def _row_of(store: Store, record: Record) -> dict[str, Any]:
-    owned = has_owner(record.id)
-    status: dict[str, Any] = {}
-    state = "closed" if record.closed else "stopped"
+def _rows(store: Store, records: list[Record]) -> list[dict[str, Any]]:
+    owned = [record for record in records if has_owner(record.id)]
+    states: dict[str, tuple[str, dict[str, Any]]] = {}
     if owned:
-        state = "idle"
-        try:
-            status = await _status(record)
-        except OwnerStarts:
-            state = "starting"
-        except (AccordError, TimeoutError):
-            state = "no response"
-        if status.get("queue"):
-            state = "running"
-    prompts = await asyncio.to_thread(_count, store, record)
+        import asyncio
+
+        from accord_terminal.sessions.named import owner_states
+
+        states = asyncio.run(owner_states(owned))
+    return [_row(store, record, states.get(record.id)) for record in records]
+
+
+def _row(store: Store, record: Record, found: tuple[str, dict[str, Any]] | None) -> dict[str, Any]:
+    """Return a session for the list; `found` is what its owner says, None if it has none."""
+    state, status = found or ("closed" if record.closed else "stopped", {})
     return {
         "id": record.id,
         "name": record.name,
         "state": state,
         "agent": record.agent,
         "cwd": record.cwd,
-        "prompts": prompts,
-        "owner": record.owner if owned else None,
+        "prompts": _count(store, record),
+        "owner": record.owner if found else None,
         "protocol": record.protocol,
         "agentSession": record.agent_session,
         "createdAt": record.created_at,
@@ -175,17 +157,6 @@ async def _row_of(store: Store, record: Record) -> dict[str, Any]:
         "clients": [*status.get("clients", [])],
         "cursor": status.get("cursor"),
     }
-
-
-async def _status(record: Record) -> dict[str, Any]:
-    async with asyncio.timeout(_STATUS_S):
-        opened = await open_socket(record.id)
-        if opened is None:
-            raise SessionsError("The owner is starting or ending")
-        fd = opened.detach()
-        versions = (record.protocol or 1,)
-        async with connect(PipeTransport(fd, fd), versions=versions) as agent:
-            return await agent.call_extension(f"{CALL}status")
 
 
 def _count(store: Store, record: Record) -> int:

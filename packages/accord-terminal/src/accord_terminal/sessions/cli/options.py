@@ -1,15 +1,19 @@
-"""Options that several commands of `accord session` have."""
+"""What several commands of `accord session` have: options, and notes about an agent that starts."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from accord.types.tool_calls import rule_error
+from accord_terminal.sessions.records import Record
+from accord_terminal.toolkit.text import one_line
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -80,6 +84,60 @@ def check_rules(
     _context: click.Context, _option: click.Parameter, value: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Return rules; raise `click.BadParameter` for an invalid one."""
+    from accord.types.tool_calls import rule_error
+
     if value and (error := rule_error(value)) is not None:
         raise click.BadParameter(error)
     return value
+
+
+QUIET_S = 1.0  # most agents start within it
+AGAIN_S = 10.0
+
+
+@asynccontextmanager
+async def shows_wait(
+    record: Record, program: str = "accord session", *, quiet: bool = False
+) -> AsyncGenerator[None, None]:
+    """Say after a second that the agent is starting, and every 10 s for how long."""
+    if quiet or not has_terminal():
+        yield
+        return
+    import asyncio
+
+    saying = asyncio.create_task(_say(program, record), name="accord waiting")
+    try:
+        yield
+    finally:
+        saying.cancel()
+        await asyncio.wait([saying])
+
+
+def has_terminal() -> bool:
+    """Return whether stderr is a terminal."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def wait_text(record: Record) -> str:
+    """Return what a command at a terminal says when it waits for an agent to start."""
+    agent = one_line(os.path.basename(record.agent), 20)  # noqa: PTH119  # often only a name
+    return f"waiting for the agent {agent} to start"
+
+
+def still_text(program: str, seconds: float) -> str:
+    """Return what it says when it has waited for long."""
+    return f"{program}: still waiting after {seconds:.0f} s"
+
+
+async def _say(program: str, record: Record) -> None:
+    import asyncio
+
+    from accord_terminal.ask.views import write_stderr
+
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    await asyncio.sleep(QUIET_S)
+    write_stderr([f"{program}: {wait_text(record)} (Ctrl-C ends this)"])
+    while True:
+        await asyncio.sleep(AGAIN_S)
+        write_stderr([still_text(program, loop.time() - began)])

@@ -2,27 +2,194 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import sys
 import time
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 import msgspec
 
-from accord_terminal.sessions.cli.journal_text import JournalText
-from accord_terminal.sessions.cli.options import agent_option, cwd_option, name_option
-from accord_terminal.sessions.cli.waiting import StartNotes
-from accord_terminal.sessions.cursor import cursor_of, place_of
-from accord_terminal.sessions.entries import Entry
-from accord_terminal.sessions.journal import JournalReader
-from accord_terminal.sessions.lookup import existing_session
-from accord_terminal.sessions.owners import has_owner
-from accord_terminal.sessions.records import Record, Store
+from accord.client.events import ContentChunk, Event, Plan, Text, ToolCall
+from accord.client.transcript import calls_left_open
+from accord.types.content import text_of
+from accord_terminal.ask.views import stderr_lines, write_stderr
+from accord_terminal.sessions.cli.options import (
+    AGAIN_S,
+    QUIET_S,
+    agent_option,
+    cwd_option,
+    has_terminal,
+    name_option,
+    still_text,
+    wait_text,
+)
+from accord_terminal.sessions.journal import (
+    Answered,
+    Asked,
+    Ended,
+    Entry,
+    JournalReader,
+    OptionsSet,
+    OwnerEnded,
+    OwnerStarted,
+    Queued,
+    Started,
+    Updated,
+    cursor_of,
+    place_of,
+)
+from accord_terminal.sessions.owner.translate import Translator
+from accord_terminal.sessions.owners import open_socket
+from accord_terminal.sessions.records import (
+    OwnerStarts,
+    Record,
+    SessionsError,
+    Store,
+    existing_session,
+    has_owner,
+)
+from accord_terminal.toolkit.text import one_line, printable
+
+
+class JournalText:
+    """Writes entries; the text of the agent as it comes, everything else in lines of its own."""
+
+    def __init__(self, version: int, out: TextIO) -> None:
+        self._out = out
+        self._version = version
+        self._translator = Translator(version)
+        self._in_text = False
+        self._tools: dict[str, str] = {}  # the status that was shown
+        self._prompts: dict[str, str] = {}
+
+    def skip(self, entry: Entry) -> None:
+        """Take notice of an entry that is not shown."""
+        match entry:
+            case Updated(session=None):
+                for event in self._translator.events(entry.update):
+                    if isinstance(event, ToolCall):
+                        self._tools[event.id] = event.shown_status
+            case Ended():
+                for call in self._left_open():
+                    self._tools[call.id] = call.shown_status
+            case Queued(prompt=str() as prompt):
+                self._prompts[prompt] = entry.text
+            case _:
+                pass
+
+    def show(self, entry: Entry) -> None:
+        """Write an entry."""
+        match entry:
+            case Updated(session=None):
+                for event in self._translator.events(entry.update):
+                    self._event(event)
+            case Queued():
+                self._prompts[entry.prompt or ""] = entry.text
+                self._line(f"+ {entry.prompt} queued by {entry.by}: {entry.text}")
+            case Started():
+                self._line(f"> {self._prompts.get(entry.prompt or '', entry.prompt)}")
+            case Ended():
+                for call in self._left_open():
+                    self._event(call)
+                why = entry.stop_reason if entry.error is None else f"failed: {entry.error}"
+                self._line(f"= {entry.prompt} {why}")
+                for line in stderr_lines(entry.stderr, why):
+                    self._out.write(f"  {printable(line)}\n")
+            case Asked():
+                self._line(f"? {entry.what}: {entry.title}")
+            case Answered():
+                self._line(f"! {entry.answer}, by {entry.by}")
+            case OptionsSet():
+                self._line(f"* {entry.option}: {entry.value}, by {entry.by}")
+            case OwnerStarted():
+                context = {"new": "", "lost": ", without the earlier context"}
+                how = context.get(entry.restored, f", {entry.restored}")
+                self._line(f"* {entry.agent} started (process {entry.pid}){how}")
+            case OwnerEnded():
+                self._line(f"* the agent has ended: {entry.reason}")
+            case _:
+                pass
+
+    def _left_open(self) -> list[ToolCall]:
+        """Return the tool calls that the turn has left open, and apply this to the transcript."""
+        transcript = self._translator.transcript
+        calls = calls_left_open(transcript, self._version)
+        for call in calls:
+            transcript.apply(call)
+        return calls
+
+    def _event(self, event: Event) -> None:
+        match event:
+            case Text(text) | ContentChunk(str() as text, "agent"):
+                self._in_text = True
+                self._out.write(printable(text))
+                self._out.flush()
+            case ContentChunk(content, "agent"):
+                self._line(f"  [{text_of((content,)) or type(content).__name__}]")
+            case ToolCall() if self._tools.get(event.id) != event.shown_status:
+                self._tools[event.id] = event.shown_status
+                self._line(f"- {event.title} [{event.shown_status}]")
+            case Plan(entries) if entries:
+                for each in entries:
+                    self._line(f"  {each.status}: {each.content}")
+            case _:
+                pass
+
+    def _line(self, text: str) -> None:
+        self.close()
+        self._out.write(f"{one_line(text)}\n")
+        self._out.flush()
+
+    def close(self) -> None:
+        """End the line of the agent's text."""
+        if self._in_text:
+            self._in_text = False
+            self._out.write("\n")
+            self._out.flush()
+
 
 _PAUSE_S = 0.1  # between looks at the file
+
+
+class StartNotes:
+    """Says at a terminal that the agent of a session is starting, for a command that follows it."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._next = time.monotonic() + QUIET_S if has_terminal() else math.inf
+        self._since: float | None = None
+
+    def look(self) -> None:
+        """Look at the session, once in a while; call this often."""
+        at = time.monotonic()
+        if at < self._next:
+            return
+        self._next = at + QUIET_S
+        if not has_owner(self._record.id) or not asyncio.run(_is_starting(self._record.id)):
+            self._since = None
+        elif self._since is None:
+            self._since = at
+            write_stderr([f"accord session watch: {wait_text(self._record)}"])
+        elif at - self._since >= AGAIN_S:
+            self._next = at + AGAIN_S
+            write_stderr([still_text("accord session watch", at - self._since)])
+
+
+async def _is_starting(record_id: str) -> bool:
+    try:
+        opened = await open_socket(record_id)
+    except OwnerStarts:
+        return True
+    except SessionsError:
+        return False
+    if opened is not None:
+        opened.close()
+    return False
 
 
 @click.command("watch")

@@ -17,9 +17,10 @@ from accord.errors import (
     RequestError,
     TransportError,
 )
-from accord_terminal.sessions.entries import (
+from accord_terminal.sessions.journal import (
     Ended,
     Entry,
+    Journal,
     OptionsSet,
     OwnerEnded,
     OwnerStarted,
@@ -27,14 +28,17 @@ from accord_terminal.sessions.entries import (
     Started,
     Updated,
 )
-from accord_terminal.sessions.errors import JournalError, StoreError
-from accord_terminal.sessions.login import refusal
-from accord_terminal.sessions.owner.client import Client
-from accord_terminal.sessions.owner.forgetting import Forgetting
-from accord_terminal.sessions.owner.prompts import Prompt
 from accord_terminal.sessions.owner.questions import Questions
-from accord_terminal.sessions.owner.state import OwnerState
-from accord_terminal.sessions.records import Record, Restored, Store
+from accord_terminal.sessions.owner.state import Client, OwnerState, Prompt
+from accord_terminal.sessions.owner.translate import Forgetting
+from accord_terminal.sessions.records import (
+    JournalError,
+    Record,
+    Restored,
+    Store,
+    StoreError,
+    refusal,
+)
 from accord_terminal.toolkit.session_setup import option_values
 
 if TYPE_CHECKING:
@@ -43,7 +47,6 @@ if TYPE_CHECKING:
     from accord.client.transcript import Transcript
     from accord.transports.process import ProcessTransport
     from accord.types.content import ContentBlock
-    from accord_terminal.sessions.journal import Journal
 
 
 log: logging.Logger = logging.getLogger("accord.sessions")

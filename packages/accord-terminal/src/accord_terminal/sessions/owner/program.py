@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,32 +20,189 @@ from typing import Any
 import click
 import msgspec
 
+from accord import roles
 from accord.client.connect import ConnectedAgent, connect
 from accord.client.session import ClientSession
 from accord.errors import AccordError, AuthRequired, RequestError
-from accord.remote.sockets import remove_unix
-from accord.transports.process import LastLines, ProcessTransport, argv_of, process
+from accord.remote.sockets import open_unix, remove_unix
+from accord.transports.pipes import PipeTransport
+from accord.transports.process import ProcessTransport, argv_of, process
+from accord.transports.process_output import LastLines
 from accord.types.mcp import McpServer
-from accord_terminal.sessions.entries import Entry, Started
-from accord_terminal.sessions.errors import OwnerError, SessionsError
-from accord_terminal.sessions.folders import socket_path
-from accord_terminal.sessions.journal import Journal
-from accord_terminal.sessions.locks import Lock
-from accord_terminal.sessions.login import refusal
-from accord_terminal.sessions.owner.agent_frames import AgentFrames
-from accord_terminal.sessions.owner.listener import serve_clients
+from accord_terminal.sessions.journal import Entry, Journal, Started
 from accord_terminal.sessions.owner.owner import Owner
-from accord_terminal.sessions.owner.starting import Starting
-from accord_terminal.sessions.records import Record, Restored, Store, now
-from accord_terminal.toolkit.mcp_file import McpFileError, read_mcp_file
+from accord_terminal.sessions.owner.roles import OwnerRoleV1, OwnerRoleV2
+from accord_terminal.sessions.owner.state import AgentFrames
+from accord_terminal.sessions.owners import STARTS, STOP
+from accord_terminal.sessions.records import (
+    Lock,
+    OwnerError,
+    Record,
+    Restored,
+    SessionsError,
+    Store,
+    now,
+    refusal,
+    socket_path,
+)
 from accord_terminal.toolkit.session_setup import (
+    McpFileError,
     apply_session_options,
     mode_option_id,
     option_values,
+    read_mcp_file,
     restore_session_options,
 )
 
+# Accepts the clients of this user on the socket of a session.
+
 log: logging.Logger = logging.getLogger("accord.sessions")
+
+_MOST_CLIENTS = 200  # at once
+
+
+async def serve_clients(
+    owner: Owner, listening: socket.socket, waiting: Iterable[socket.socket] = ()
+) -> None:
+    """Serve those who wait and every client that connects, until cancelled."""
+    loop = asyncio.get_running_loop()
+    listening.setblocking(False)
+    free = asyncio.Semaphore(_MOST_CLIENTS)
+    async with asyncio.TaskGroup() as group:
+        for connection in waiting:
+            await free.acquire()
+            serving = group.create_task(
+                _serve_client(owner, connection.detach()), name="accord client"
+            )
+            serving.add_done_callback(lambda _: free.release())
+        while True:
+            await free.acquire()
+            try:
+                connection, _ = await loop.sock_accept(listening)
+            except OSError as exc:  # for example too many open files
+                log.warning("! a client was not accepted: %s", exc)
+                free.release()
+                await asyncio.sleep(0.1)
+                continue
+            serving = group.create_task(
+                _serve_client(owner, connection.detach()), name="accord client"
+            )
+            serving.add_done_callback(lambda _: free.release())
+
+
+async def _serve_client(owner: Owner, fd: int) -> None:
+    version_1, version_2 = OwnerRoleV1(owner), OwnerRoleV2(owner)
+    try:
+        os.write(fd, b"\n")  # an empty frame: the client knows that a living process has accepted
+    except OSError:  # it has left
+        os.close(fd)
+        return
+    try:
+        await roles.serve(PipeTransport(fd, fd), version_1, version_2)
+    except (AccordError, OSError):
+        log.debug("= a client has left", exc_info=True)
+    except Exception:
+        log.exception("! a client is dropped")  # the others are not affected
+    finally:
+        for role in (version_1, version_2):
+            if role.has_joined:
+                await owner.leave(role.client)
+
+
+# While the agent of an owner starts: who waits for it, and what ends the start.
+
+_STDOUT = 1  # a pipe to the program that has started the owner
+_MOST_WAITING = 200
+
+
+class Starting:
+    """Cancels a task, which starts the agent, when the owner has to stop (R-NAMED-03).
+
+    Clients that connect wait for the agent. The start ends when the last of them has left, too.
+    """
+
+    def __init__(self, owner: Owner, path: Path, task: asyncio.Task[Any]) -> None:
+        self.listening: socket.socket = open_unix(path)
+        self.is_stopped = False
+        self._owner = owner
+        self._task = task
+        self._loop = asyncio.get_running_loop()
+        self._waiting: set[socket.socket] = set()
+        self._has_starter = True
+        self._has_ended = False
+        self.listening.setblocking(False)
+        owner.end_reason.add_done_callback(self._stop)
+        self._loop.add_reader(self.listening, self._accept)
+        with suppress(OSError):  # not a pipe: it is not known whether the starter waits
+            self._loop.add_reader(_STDOUT, self._starter_left)
+
+    def end(self) -> list[socket.socket]:
+        """Return the clients that wait, whom the owner serves now."""
+        if self._has_ended:
+            return []
+        self._has_ended = True
+        self._owner.end_reason.remove_done_callback(self._stop)
+        self._loop.remove_reader(self.listening)
+        self._loop.remove_reader(_STDOUT)
+        for connection in self._waiting:
+            self._loop.remove_reader(connection)
+        waiting, self._waiting = self._waiting, set()
+        return [*waiting]
+
+    def close(self) -> None:
+        """Drop the clients that wait, and end listening."""
+        for connection in self.end():
+            connection.close()
+        if self.listening.fileno() >= 0:
+            remove_unix(self.listening)
+            self.listening.close()
+
+    def _stop(self, _: asyncio.Future[str]) -> None:
+        self.is_stopped = True
+        self._task.cancel()
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self.listening.accept()
+        except BlockingIOError:
+            return
+        except OSError as exc:  # for example too many open files
+            log.warning("! no more clients are accepted until the agent has started: %s", exc)
+            self._loop.remove_reader(self.listening)
+            return
+        connection.setblocking(False)
+        self._waiting.add(connection)
+        self._loop.add_reader(connection, self._heard, connection)
+        if len(self._waiting) == _MOST_WAITING:
+            self._loop.remove_reader(self.listening)
+        with suppress(OSError):  # it has left
+            connection.send(STARTS)
+
+    def _heard(self, connection: socket.socket) -> None:
+        try:
+            said = connection.recv(len(STOP))
+        except BlockingIOError:
+            return
+        except OSError:
+            said = b""
+        if said == STOP:
+            with suppress(SessionsError):  # its record was deleted
+                self._owner.close_session()
+            self._owner.stop("the session was closed")
+        self._loop.remove_reader(connection)
+        self._waiting.discard(connection)
+        connection.close()
+        self._watch_waiting()
+
+    def _starter_left(self) -> None:
+        self._loop.remove_reader(_STDOUT)
+        self._has_starter = False
+        self._watch_waiting()
+
+    def _watch_waiting(self) -> None:
+        if not self._waiting and not self._has_starter:
+            self._owner.stop("no command waited for its agent any more")
+
 
 _LOCK_TRIES = 10  # others look at the lock for a moment
 _LOCK_PAUSE_S = 0.02
@@ -155,7 +313,7 @@ async def _own(store: Store, record_id: str, path: Path) -> int:
             )
             owner.has_started(restored, {})
             owner.requeue()
-            await _serve(owner, starting.listening, waiting)
+            await _serve_session(owner, starting.listening, waiting)
     except (AccordError, TimeoutError) as exc:
         if agents:
             agents[-1].last_lines().add_to(exc)
@@ -180,7 +338,9 @@ async def _own(store: Store, record_id: str, path: Path) -> int:
     return 0
 
 
-async def _serve(owner: Owner, listening: socket.socket, waiting: list[socket.socket]) -> None:
+async def _serve_session(
+    owner: Owner, listening: socket.socket, waiting: list[socket.socket]
+) -> None:
     """Serve clients until there is a reason to leave; then end their prompts."""
     running = asyncio.create_task(owner.run_prompts(), name="accord prompts")
     watching = asyncio.create_task(_watch_agent(owner), name="accord agent watch")

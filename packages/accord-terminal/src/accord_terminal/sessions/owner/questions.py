@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from accord.agent.updates import PermissionQuestion, ToolCallUpdate
-from accord.client.elicitation import ElicitationForm, FormField, UrlElicitationRequest
+from accord.agent.client_adapter import PermissionQuestion
+from accord.agent.updates import ToolCallUpdate
+from accord.client.elicitation import ElicitationForm, FormField, FormValues, UrlElicitationRequest
 from accord.client.events import Decision, PermissionRequest
 from accord.client.permissions import allow, deny
 from accord.errors import DecodeError
-from accord_terminal.sessions.entries import BY_RULE, NOT_ASKED, TURN_ENDED, Answered, Asked
+from accord_terminal.sessions.journal import BY_RULE, NOT_ASKED, TURN_ENDED, Answered, Asked
 from accord_terminal.sessions.owner.translate import tool_call_update
 
 if TYPE_CHECKING:
-    from accord.client.elicitation import FormValues
-    from accord_terminal.sessions.owner.client import Client
-    from accord_terminal.sessions.owner.state import OwnerState
+    from accord_terminal.sessions.owner.state import Client, OwnerState
 
 
 T = TypeVar("T")

@@ -1,4 +1,7 @@
-"""Serves the session to a client in either version of the protocol."""
+"""Serves the session to a client in either version of the protocol.
+
+Extension methods of Accord are for the settings of the client, the queue, the journal and the end.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
+from msgspec import Struct
 
 from accord import v1, v2
 from accord.agent.agent import client_adapter
@@ -13,6 +17,7 @@ from accord.agent.updates import CommandsUpdate
 from accord.agent.v1 import ClientAdapterV1, modes_to_wire
 from accord.agent.v2 import commands_to_wire, options_to_wire
 from accord.errors import (
+    InternalError,
     InvalidParams,
     LocalProtocolError,
     MethodNotFound,
@@ -21,15 +26,80 @@ from accord.errors import (
     ResourceNotFound,
 )
 from accord.types import convert_v1, convert_v2
-from accord_terminal.sessions.entries import Ended
-from accord_terminal.sessions.owner.client import Client
-from accord_terminal.sessions.owner.extensions import extension_request
+from accord_terminal.sessions.journal import Ended, cursor_of
+from accord_terminal.sessions.owner.state import Client, ClientSettings, Prompt
+from accord_terminal.sessions.records import SessionsError
 
 if TYPE_CHECKING:
     from accord.types.content import ContentBlock
     from accord.version import ProtocolVersion
     from accord_terminal.sessions.owner.owner import Owner
-    from accord_terminal.sessions.owner.prompts import Prompt
+
+
+# The extension methods of a session: client settings, queue, journal, end.
+
+_PREFIX = "_accord/session/"
+
+
+class _Submit(Struct, rename="camel"):
+    text: str
+
+
+class _PromptId(Struct, rename="camel"):
+    prompt_id: str
+
+
+async def extension_request(owner: Owner, client: Client, method: str, params: Any) -> Any:
+    """Serve a method of Accord; pass others to the agent."""
+    match method.removeprefix(_PREFIX) if method.startswith(_PREFIX) else None:
+        case "client":
+            client.settings = _read(params, ClientSettings)
+            lost, owner.tells_lost_context = owner.tells_lost_context, False
+            return _status(owner) | {"contextLost": lost}
+        case "status":
+            return _status(owner)
+        case "submit":
+            prompt = owner.submit((_read(params, _Submit).text,), client, detached=True)
+            return {"promptId": prompt.id, "before": len(owner.queue) - 1}
+        case "withdraw":
+            prompt = owner.queue.find(_read(params, _PromptId).prompt_id)
+            if prompt is None:
+                raise ResourceNotFound("No prompt of this id is queued or running")
+            owner.cancel(prompt)
+            return {}
+        case "close":
+            try:
+                owner.close_session()
+            except SessionsError as exc:  # the record cannot be written
+                raise InternalError(str(exc)) from None
+            return {}
+        case "stop":
+            owner.stop("it was asked to leave")
+            return {}
+        case _:
+            return await owner.agent.call_extension(method, params)
+
+
+def _status(owner: Owner) -> dict[str, Any]:
+    """Return what the session does, and where its journal ends."""
+    return {
+        "sessionId": owner.record.id,
+        "restored": owner.record.restored,
+        "cursor": cursor_of(owner.record.id, owner.journal.last),
+        "clients": owner.client_names(),
+        "questions": owner.questions.open_titles,
+        "queue": [
+            {"promptId": prompt.id, "state": prompt.state, "by": prompt.by, "text": prompt.text}
+            for prompt in owner.queue.prompts
+        ],
+    }
+
+
+def _read(params: Any, kind: type[Any]) -> Any:
+    try:
+        return msgspec.convert(params, kind)
+    except msgspec.ValidationError as exc:
+        raise InvalidParams(str(exc)) from None
 
 
 _SERVED = frozenset(

@@ -1,3 +1,0 @@
-"""`accord install`: adds agents to the settings of editors."""
-
-__all__ = ()

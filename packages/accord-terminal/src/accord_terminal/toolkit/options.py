@@ -1,0 +1,97 @@
+"""Options of several commands: the token of a remote agent, and those of recordings.
+
+A token is read from a file or the environment, never from the command line. Nothing here imports
+what records.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import click
+
+# The token for remote agents: read from a file or the environment, never the command line.
+
+TOKEN_VARIABLE = "ACCORD_TOKEN"
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def token_file_option(command: F) -> F:
+    """Add `--token-file`: other users see a command line in the list of processes (R-SEC-06)."""
+    return click.option(
+        "--token-file",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help=f"File with the token of the server. Default: the value of {TOKEN_VARIABLE}.",
+    )(command)
+
+
+def connection_options(command: F) -> F:
+    """Add `--token-file`, `--ca-file` and `--insecure`, for connections to a remote agent."""
+    insecure = click.option(
+        "--insecure", is_flag=True, help="Send the token unencrypted to another machine."
+    )
+    ca_file = click.option(
+        "--ca-file",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Certificates to trust instead of the system's.",
+    )
+    return token_file_option(ca_file(insecure(command)))
+
+
+def read_or_make_token(file: Path) -> tuple[str, bool]:
+    """Return the token in a file, and whether it was made: for this user only, with 256 bits."""
+    try:
+        opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return read_token(file) or "", False
+    except OSError as error:
+        raise click.UsageError(f"--token-file: {file} cannot be made: {error}") from None
+    import secrets
+
+    token = secrets.token_urlsafe(32)
+    with os.fdopen(opened, "w", encoding="utf-8") as writing:
+        writing.write(f"{token}\n")
+    return token, True
+
+
+def read_token(file: Path | None) -> str | None:
+    """Return the token in a file, else that of the environment; None if there is none."""
+    if file is None:
+        return os.environ.get(TOKEN_VARIABLE, "").strip() or None
+    try:
+        text = file.read_text("utf-8").strip()
+    except (OSError, UnicodeError) as error:
+        raise click.UsageError(f"--token-file: {file} cannot be read: {error}") from None
+    if not text or len(text.split()) != 1:
+        raise click.UsageError(f"--token-file: expected one token in {file}")
+    return text
+
+
+Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+no_redact_option: Option = click.option(
+    "--no-redact", is_flag=True, help="Keep secrets: environment, headers, logins."
+)
+max_size_option: Option = click.option(
+    "--max-size",
+    type=click.FloatRange(0, min_open=True),
+    metavar="MB",
+    help="Continue in a new file after this size.",
+)
+_MEGABYTE = 1_000_000
+
+
+def own_path(path: Path) -> Path:
+    """Return the path with `{pid}` replaced by the number of this process."""
+    return path.with_name(path.name.replace("{pid}", str(os.getpid())))
+
+
+def bytes_of(max_size: float | None) -> int | None:
+    """Return a size in megabytes as bytes."""
+    return None if max_size is None else round(max_size * _MEGABYTE)
