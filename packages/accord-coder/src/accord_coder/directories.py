@@ -6,13 +6,13 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from platformdirs import user_config_path, user_data_path
-
 
 def data_dir(environ: Mapping[str, str] = os.environ) -> Path:
     """Return the directory of the sessions: `ACCORD_DATA`, else the system's place for data."""
     if named := environ.get("ACCORD_DATA"):
         return Path(named).expanduser().absolute()
+    from platformdirs import user_data_path
+
     return user_data_path("accord", appauthor=False)
 
 
@@ -20,6 +20,8 @@ def config_dir(environ: Mapping[str, str] = os.environ) -> Path:
     """Return the directory of settings and keys: `ACCORD_CONFIG`, else the system's place."""
     if named := environ.get("ACCORD_CONFIG"):
         return Path(named).expanduser().absolute()
+    from platformdirs import user_config_path
+
     return user_config_path("accord", appauthor=False, roaming=True)
 
 

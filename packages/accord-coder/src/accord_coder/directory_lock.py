@@ -6,8 +6,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 _MAX_WAIT_S = 5.0  # for other processes, which hold a lock for milliseconds
 
 
@@ -18,6 +16,8 @@ def lock_directory(folder: Path) -> Generator[None, None, None]:
     Raises `TimeoutError` if they hold the lock for five seconds, `OSError` if the file `.lock` in
     the directory cannot be opened; a link is not followed.
     """
+    from filelock import FileLock, Timeout  # slow to import
+
     lock = FileLock(folder / ".lock", timeout=_MAX_WAIT_S, poll_interval=0.01, mode=0o600)
     try:
         lock.acquire()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import sys
 
 _PR_SET_DUMPABLE = 4
@@ -16,4 +15,6 @@ def conceal_process() -> None:
     systems, only debuggers with special rights can read the memory of a process.
     """
     if sys.platform == "linux":
+        import ctypes  # slow to import
+
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -8,7 +8,7 @@ import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -16,11 +16,10 @@ from msgspec import Struct
 from accord_coder.directories import private_dir
 from accord_coder.models.providers import PROVIDERS, ModelProvider
 
-if TYPE_CHECKING:
-    from accord_coder.models.user_keyring import UserKeyring
-
 
 log = logging.getLogger("accord_coder")
+
+_SERVICE = "accord"  # of the keyring
 
 KeyLocation = Literal["keyring", "file"]
 
@@ -154,10 +153,43 @@ def _delete_from_keyring(source_id: str) -> None:
         keyring.delete(source_id)
 
 
-def _keyring() -> UserKeyring | None:
-    """Return the user's keyring, None if the package is not installed; it is slow to import."""
+def _keyring() -> _UserKeyring | None:
+    """Return the user's keyring, None if the package is not installed."""
     try:
-        from accord_coder.models.user_keyring import UserKeyring
+        return _UserKeyring()
     except ImportError:
         return None
-    return UserKeyring()
+
+
+class _UserKeyring:
+    """The user's keyring, with keys by the id of their provider; it can ask for a password."""
+
+    def __init__(self) -> None:
+        import keyring  # slow to import
+        from keyring.errors import KeyringError
+
+        self._keyring = keyring
+        self._errors = (KeyringError, RuntimeError, OSError)
+
+    def save(self, source_id: str, key: str) -> bool:
+        """Save a key; return whether that worked."""
+        try:
+            self._keyring.set_password(_SERVICE, source_id, key)
+            return self._keyring.get_password(_SERVICE, source_id) == key
+        except self._errors:
+            return False
+
+    def read(self, source_id: str) -> str | None:
+        """Return a key, or None."""
+        try:
+            return self._keyring.get_password(_SERVICE, source_id)
+        except self._errors as exc:
+            log.warning("! the keyring failed: %s", type(exc).__name__)
+            return None
+
+    def delete(self, source_id: str) -> None:
+        """Delete a key."""
+        try:
+            self._keyring.delete_password(_SERVICE, source_id)
+        except self._errors as exc:
+            log.warning("! the keyring did not delete a key: %s", type(exc).__name__)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-import httpx2
 import msgspec
 from msgspec import Struct
 
@@ -61,6 +60,8 @@ async def pick_local_model(name: str, servers: Sequence[LocalServer] | None = No
 
 async def _models_of(server: LocalServer) -> list[LocalModel]:
     """Return the models of a server, none if it does not respond in time or in another format."""
+    import httpx2  # slow to import
+
     try:
         async with (
             asyncio.timeout(_TIMEOUT_S),

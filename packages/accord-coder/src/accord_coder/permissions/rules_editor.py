@@ -7,13 +7,13 @@ import os
 import tomllib
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
-from typing import Any, cast
-
-import tomlkit
-from tomlkit import TOMLDocument
+from typing import TYPE_CHECKING, Any, cast
 
 from accord_coder.directory_lock import lock_directory
 from accord_coder.permissions.rules import Rule, rules_from, rules_to
+
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
 
 _HEAD = (
     "# What Accord's agent is allowed to do in this project. Change it here or with /permissions.\n"
@@ -62,6 +62,7 @@ def with_rule(text: str, rules: Sequence[Rule], rule: Rule) -> str:
     """Return the text with one more rule."""
     if rule in rules:
         return text
+    import tomlkit
 
     def add(document: TOMLDocument) -> None:
         kinds = document.setdefault(rule.effect, {})
@@ -85,6 +86,8 @@ def without_rule(text: str, rules: Sequence[Rule], rule: Rule) -> str:
 
 def _edited(text: str, edit: Callable[[TOMLDocument], None], rules: Sequence[Rule]) -> str:
     """Return the edited text. If it does not have exactly these rules, write a new text."""
+    import tomlkit
+
     try:
         document = tomlkit.parse(text or _HEAD + "\n")
         edit(document)
