@@ -8,18 +8,100 @@ from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from accord import AuthRequired, Implementation, InvalidParams, RequestError, __version__
-from accord_coder.auth import ApiKeyAuth
+from accord import Agent, AuthRequired, Implementation, InvalidParams, RequestError, __version__
+from accord.agent import AgentAuthMethod, AuthenticationMixin, TerminalAuthMethod
+from accord_coder.models.providers import PROVIDERS, ModelProvider, missing_key_error
 from accord_coder.settings import Settings
 
 if TYPE_CHECKING:
     from accord import Session, SessionStore, Turn
-    from accord_coder.loop.coder_session import CoderSession
-    from accord_coder.models.api_keys import ApiKeys
-    from accord_coder.models.base import Model
+    from accord_coder.models.base import Model, RetryPolicy
+    from accord_coder.models.keys import ApiKeys
     from accord_coder.models.providers import ModelProvider
-    from accord_coder.models.retry import RetryPolicy
-    from accord_coder.permissions.project_rules import TrustStore
+    from accord_coder.permissions.rules import TrustStore
+    from accord_coder.session import CoderSession
+
+# Authentication by the API keys of providers.
+
+_ENVIRONMENT = AgentAuthMethod(
+    "environment",
+    "Keys in the environment",
+    "Reads the API keys again: "
+    + ", ".join(source.variables[0] for source in PROVIDERS if source.models),
+)
+
+
+def _terminal_method(source: ModelProvider) -> TerminalAuthMethod:
+    return TerminalAuthMethod(
+        f"key-{source.id}",
+        f"Key of {source.name}",
+        args=("--login", source.id),
+        description=f"Prompts for the API key and saves it; or set {source.variables[0]}",
+    )
+
+
+class ApiKeyAuth(AuthenticationMixin, Agent):
+    """The authentication of the coder: a model of a provider requires the provider's API key."""
+
+    settings: Settings
+    model: Model | None = None  # in place of the one that the settings name
+    auth_methods = (
+        _ENVIRONMENT,
+        *(_terminal_method(source) for source in PROVIDERS if source.models),
+    )
+
+    @cached_property
+    def keys(self) -> ApiKeys:
+        """The available API keys."""
+        raise NotImplementedError
+
+    def needs_key(self, model: str | None) -> ModelProvider | None:
+        """Return the provider whose key a model lacks; None is the default model."""
+        raise NotImplementedError
+
+    def _missing_key(self) -> ModelProvider | None:
+        """Return the provider of the default model if its key is missing."""
+        return None if self.model is not None else self.needs_key(None)
+
+    def _missing_key_in(self, session: Session) -> ModelProvider | None:
+        """Return the provider of the session's model if its key is missing."""
+        return None if self.model is not None else self.needs_key(str(session.option("model")))
+
+    def is_logged_in(self) -> bool:
+        """Return whether the default model and the models of the open sessions have their keys."""
+        sessions = self.sessions.values()
+        return self._missing_key() is None and not any(map(self._missing_key_in, sessions))
+
+    def check_auth(self) -> None:
+        """Raise `AuthRequired` if the key of the default model is missing."""
+        _require_key(self._missing_key())
+
+    def check_prompt_auth(self, session: Session) -> None:
+        """Raise `AuthRequired` if the key of the session's model is missing."""
+        _require_key(self._missing_key_in(session))
+
+    async def login(self, login_id: str) -> None:
+        """Read the keys again; raise `AuthRequired` if a session or the default model lacks one."""
+        self.keys.reload()
+        self._drop_models()
+        for session in self.sessions.values():
+            self.check_prompt_auth(session)
+        self.check_auth()
+
+    async def logout(self) -> None:
+        """Delete the saved keys. Keys in the environment stay."""
+        await asyncio.to_thread(self.keys.delete_all)
+        self._drop_models()
+
+    def _drop_models(self) -> None:
+        for session in self.sessions.values():
+            session.data["state"].drop_model()
+
+
+def _require_key(source: ModelProvider | None) -> None:
+    if source is not None:
+        raise missing_key_error(source)
+
 
 # `initialize` needs none of the modules that the methods import; an editor waits for it.
 
@@ -55,7 +137,7 @@ class Coder(ApiKeyAuth):
     @cached_property
     def keys(self) -> ApiKeys:
         """The available API keys."""
-        from accord_coder.models.api_keys import ApiKeys
+        from accord_coder.models.keys import ApiKeys
 
         return ApiKeys(self.settings.config)
 
@@ -75,11 +157,11 @@ class Coder(ApiKeyAuth):
             exists = await asyncio.to_thread(os.path.lexists, session.cwd)
             reason = "is not a directory" if exists else "does not exist"
             raise InvalidParams(f"`cwd` {session.cwd} {reason}", data={"path": session.cwd})
-        from accord_coder.commands.registry import first_available_commands
-        from accord_coder.loop.coder_session import CoderSession
+        from accord_coder.commands import first_available_commands
         from accord_coder.models.selection import local_models, model_option
-        from accord_coder.permissions.modes import mode_option
-        from accord_coder.permissions.project_rules import ProjectRules, TrustStore
+        from accord_coder.permissions.gate import mode_option
+        from accord_coder.permissions.rules import ProjectRules, TrustStore
+        from accord_coder.session import CoderSession
 
         self.keys.conceal()  # before any command runs that could read them
         data = self.settings.data
@@ -106,8 +188,7 @@ class Coder(ApiKeyAuth):
 
     async def prompt(self, turn: Turn) -> str | None:
         """Work on a prompt."""
-        from accord_coder.prompt import handle_prompt
-        from accord_coder.tools.registry import tools_for
+        from accord_coder.prompt import handle_prompt, tools_for
 
         state: CoderSession = turn.session.data["state"]
         state.tools = tools_for(state)

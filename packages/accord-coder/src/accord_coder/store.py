@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accord import SessionStore
-from accord_coder.directories import private_dir
+from accord_coder.settings import private_dir
 
 if TYPE_CHECKING:
     from accord.agent import Archived, SessionPage, StoredSession

@@ -9,10 +9,10 @@ import pytest
 from msgspec import Struct
 
 from accord import InternalError, RemoteProtocolError, RequestError, TransportError
+from accord_coder import prompt as registry
 from accord_coder.settings import Settings
 from accord_coder.tool_results import Access, Outcome
-from accord_coder.tools import registry
-from accord_coder.tools.base import Tool
+from accord_coder.tools import Tool
 from coder.harness import BOTH, coder_session
 from coder.scripted_model import ScriptedModel
 

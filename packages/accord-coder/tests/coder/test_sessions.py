@@ -22,7 +22,7 @@ from accord import (
     connect,
 )
 from accord.transports.pipes import PipeTransport
-from accord_coder.messages import Answer, Message, Prompt, Results
+from accord_coder.models.base import Answer, Message, Prompt, Results
 from accord_coder.settings import Settings
 from accord_coder.store import UserStore
 from coder.harness import BOTH, CoderHarness, coder_session

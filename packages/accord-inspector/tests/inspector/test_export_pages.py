@@ -19,7 +19,7 @@ from accord.text.markdown_html import page_of
 from accord.types.session import PlanEntry
 from accord_chat.model.export import exported as exported_chat
 from accord_chat.model.timeline import Timeline
-from accord_coder.export_markdown import markdown_parts
+from accord_coder.commands.builtin import markdown_parts
 from accord_terminal.sessions.entries import Ended, Entry, Queued, Started, Updated
 from accord_terminal.sessions.export import exported as exported_session
 from accord_terminal.sessions.records import Record

@@ -2,14 +2,79 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from msgspec import Struct
 
-from accord import AccordError, Cost, TokenUsage
-from accord_coder.messages import Message, ToolUse
+from accord import AccordError, ContentBlock, Cost, TokenUsage
+
+# The conversation with a model: prompts, answers and tool results, in order.
+
+
+class Prompt(Struct, frozen=True):
+    """The prompt of the user."""
+
+    content: tuple[ContentBlock, ...]
+
+
+class ToolUse(Struct, frozen=True):
+    """A request of the model to use a tool; `arguments` is JSON as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """An answer of the model; `native` is the provider's own form of it."""
+
+    text: str = ""
+    uses: tuple[ToolUse, ...] = ()
+    native: Any = None
+
+
+class ToolResult(Struct, frozen=True):
+    """The result of one tool use, for the model."""
+
+    use_id: str
+    name: str
+    content: tuple[ContentBlock, ...]
+    failed: bool = False
+
+    @property
+    def text(self) -> str:
+        """The text of the result."""
+        return "\n".join(part for part in self.content if isinstance(part, str))
+
+
+class Results(Struct, frozen=True):
+    """The results of all tool uses of the previous answer."""
+
+    results: tuple[ToolResult, ...]
+
+
+Message: TypeAlias = Prompt | Answer | Results
+
+
+def repair(messages: list[Message]) -> list[Message]:
+    """Return the messages with a result for every tool use, which providers require."""
+    found: list[Message] = []
+    for at, message in enumerate(messages):
+        found.append(message)
+        if not isinstance(message, Answer) or not message.uses:
+            continue
+        following = messages[at + 1] if at + 1 < len(messages) else None
+        if not isinstance(following, Results):
+            lost = tuple(
+                ToolResult(use.id, use.name, ("It was cancelled.",), failed=True)
+                for use in message.uses
+            )
+            found.append(Results(lost))
+    return found
 
 
 class ModelError(AccordError):
@@ -95,3 +160,33 @@ class Model(ABC):
     async def aclose(self) -> None:
         """Close its connections."""
         return
+
+
+# The retry policy for requests to models.
+
+
+class RetryPolicy(Struct, frozen=True, kw_only=True):
+    """Limits of retries, in seconds; `sleep` waits.
+
+    `stall_timeout_s` is the longest time without a piece of the answer. `max_delay_s` is the
+    longest delay that a provider can request.
+    """
+
+    max_attempts: int = 5
+    first_delay_s: float = 1.0
+    max_delay_s: float = 60.0
+    stall_timeout_s: float = 180.0
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    def delay(self, attempts: int, retry_after_s: float | None) -> float | None:
+        """Return the delay after so many attempts; None to stop retrying."""
+        if attempts >= self.max_attempts or (
+            retry_after_s is not None and retry_after_s > self.max_delay_s
+        ):
+            return None
+        if retry_after_s is not None:
+            return retry_after_s
+        # Jitter, so that clients that were rejected together do not retry together.
+        return min(self.max_delay_s, self.first_delay_s * 2 ** (attempts - 1)) * random.uniform(
+            0.75, 1.25
+        )

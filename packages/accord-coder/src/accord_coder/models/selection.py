@@ -13,21 +13,23 @@ import msgspec
 
 from accord import InvalidParams, OptionChoice, SelectOption
 from accord.installed import install_command
-from accord_coder.models.local_servers import (
+from accord_coder.models.providers import (
     LOCAL,
+    PROVIDERS,
     SERVERS,
     LocalModel,
     LocalServer,
+    ModelProvider,
     is_local,
     local_provider,
+    missing_key_error,
+    provider_of,
 )
-from accord_coder.models.providers import PROVIDERS, ModelProvider, missing_key_error, provider_of
 from accord_coder.settings import Settings
 
 if TYPE_CHECKING:
-    from accord_coder.models.api_keys import ApiKeys
-    from accord_coder.models.base import Model
-    from accord_coder.models.retry import RetryPolicy
+    from accord_coder.models.base import Model, RetryPolicy
+    from accord_coder.models.keys import ApiKeys
 
 
 log = logging.getLogger("accord_coder")
@@ -171,7 +173,7 @@ async def local_models(settings: Settings, keys: ApiKeys) -> list[LocalModel]:
     """Return the models to offer of servers on this machine, if the default is one of them."""
     if not is_local(default_model(settings, keys)):
         return []
-    from accord_coder.models.local_search import find_local_models
+    from accord_coder.models.providers import find_local_models
 
     return await find_local_models(_servers(settings))
 
@@ -185,7 +187,7 @@ async def open_model(
 
         return DemoModel()
     if is_local(name):
-        from accord_coder.models.local_search import pick_local_model
+        from accord_coder.models.providers import pick_local_model
 
         picked = await pick_local_model(name, _servers(settings))
         provider = local_provider(picked.server)

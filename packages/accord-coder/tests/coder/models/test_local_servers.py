@@ -16,12 +16,13 @@ pytest.importorskip("pydantic_ai", reason="the extra `coder` is not installed")
 import msgspec
 
 import accord
-from accord_coder.models import local_search
+from accord_coder.models import providers as local_search
 from accord_coder.models.base import ModelError
-from accord_coder.models.local_search import find_local_models, pick_local_model
-from accord_coder.models.local_servers import (
+from accord_coder.models.providers import (
     SERVERS,
     LocalServer,
+    find_local_models,
+    pick_local_model,
 )
 from accord_coder.settings import Settings
 from coder.harness import BOTH, coder_session

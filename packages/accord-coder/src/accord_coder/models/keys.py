@@ -1,4 +1,4 @@
-"""API keys of providers: from the environment, the keyring, or a file of the user."""
+"""`accord agent --login`: saves the API key of a provider."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import logging
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from getpass import getpass
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
-from accord_coder.directories import private_dir
+from accord import AccordError
 from accord_coder.models.providers import PROVIDERS, ModelProvider
+from accord_coder.settings import private_dir
 
+# API keys of providers: from the environment, the keyring, or a file of the user.
 
 log = logging.getLogger("accord_coder")
 
@@ -52,8 +55,6 @@ class ApiKeys:
     def conceal(self) -> None:
         """Protect the memory of this process from other processes if it has keys."""
         if any(map(self.has_key, PROVIDERS)):
-            from accord_coder.process_memory import conceal_process  # ctypes is slow to import
-
             conceal_process()
 
     def in_environment(self, source: ModelProvider) -> bool:
@@ -193,3 +194,53 @@ class _UserKeyring:
             self._keyring.delete_password(_SERVICE, source_id)
         except self._errors as exc:
             log.warning("! the keyring did not delete a key: %s", type(exc).__name__)
+
+
+# Protects the memory and the environment of this process from other processes of the user.
+
+_PR_SET_DUMPABLE = 4
+
+
+def conceal_process() -> None:
+    """Make `/proc/PID/environ` and `/proc/PID/mem` of this process unreadable, on Linux.
+
+    Commands that the user allows run as the user and could read keys there. Debuggers and core
+    dumps of this process do not work either; programs that it starts are not affected. On other
+    systems, only debuggers with special rights can read the memory of a process.
+    """
+    if sys.platform == "linux":
+        import ctypes  # slow to import
+
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def prompt_for_key(
+    provider: str,
+    config: Path,
+    *,
+    ask: Callable[[str], str] = getpass,
+    environ: Mapping[str, str] | None = None,
+) -> int:
+    """Prompt for the API key of a provider in the terminal and save it; return the exit status."""
+    source = next((source for source in PROVIDERS if source.id == provider), None)
+    if source is None:
+        known = ", ".join(source.id for source in PROVIDERS)
+        return _print_error(f"unknown provider {provider!r}: expected one of {known}")
+    try:
+        key = ask(f"Key of {source.name} (it is not shown): ").strip()
+    except (EOFError, KeyboardInterrupt):
+        key = ""
+    if not key or not key.isprintable() or " " in key:
+        return _print_error("the input is not a key; nothing was saved")
+    try:
+        place = ApiKeys(config, environ).save(source, key)
+    except (OSError, AccordError) as exc:
+        return _print_error(f"cannot save the key: {exc}")
+    where = "your keyring" if place == "keyring" else f"{config / 'keys.json'}"
+    sys.stderr.write(f"The key of {source.name} is saved in {where}.\n")
+    return 0
+
+
+def _print_error(why: str) -> int:
+    sys.stderr.write(f"accord agent: {why}\n")
+    return 1
