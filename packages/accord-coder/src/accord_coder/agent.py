@@ -1,4 +1,7 @@
-"""The coding agent: its capabilities, its sessions and its options."""
+"""The coding agent: its capabilities, sessions, options and authentication.
+
+An editor waits for `initialize`, so what only the other methods need is imported in them.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,8 @@ if TYPE_CHECKING:
     from accord import Session, SessionStore, Turn
     from accord_coder.models.base import Model, RetryPolicy
     from accord_coder.models.keys import ApiKeys
-    from accord_coder.models.providers import ModelProvider
     from accord_coder.permissions.rules import TrustStore
     from accord_coder.session import CoderSession
-
-# Authentication by the API keys of providers.
 
 _ENVIRONMENT = AgentAuthMethod(
     "environment",
@@ -40,74 +40,11 @@ def _terminal_method(source: ModelProvider) -> TerminalAuthMethod:
     )
 
 
-class ApiKeyAuth(AuthenticationMixin, Agent):
-    """The authentication of the coder: a model of a provider requires the provider's API key."""
+class Coder(AuthenticationMixin, Agent):
+    """Reads and edits files and runs commands with a model that the user selects.
 
-    settings: Settings
-    model: Model | None = None  # in place of the one that the settings name
-    auth_methods = (
-        _ENVIRONMENT,
-        *(_terminal_method(source) for source in PROVIDERS if source.models),
-    )
-
-    @cached_property
-    def keys(self) -> ApiKeys:
-        """The available API keys."""
-        raise NotImplementedError
-
-    def needs_key(self, model: str | None) -> ModelProvider | None:
-        """Return the provider whose key a model lacks; None is the default model."""
-        raise NotImplementedError
-
-    def _missing_key(self) -> ModelProvider | None:
-        """Return the provider of the default model if its key is missing."""
-        return None if self.model is not None else self.needs_key(None)
-
-    def _missing_key_in(self, session: Session) -> ModelProvider | None:
-        """Return the provider of the session's model if its key is missing."""
-        return None if self.model is not None else self.needs_key(str(session.option("model")))
-
-    def is_logged_in(self) -> bool:
-        """Return whether the default model and the models of the open sessions have their keys."""
-        sessions = self.sessions.values()
-        return self._missing_key() is None and not any(map(self._missing_key_in, sessions))
-
-    def check_auth(self) -> None:
-        """Raise `AuthRequired` if the key of the default model is missing."""
-        _require_key(self._missing_key())
-
-    def check_prompt_auth(self, session: Session) -> None:
-        """Raise `AuthRequired` if the key of the session's model is missing."""
-        _require_key(self._missing_key_in(session))
-
-    async def login(self, login_id: str) -> None:
-        """Read the keys again; raise `AuthRequired` if a session or the default model lacks one."""
-        self.keys.reload()
-        self._drop_models()
-        for session in self.sessions.values():
-            self.check_prompt_auth(session)
-        self.check_auth()
-
-    async def logout(self) -> None:
-        """Delete the saved keys. Keys in the environment stay."""
-        await asyncio.to_thread(self.keys.delete_all)
-        self._drop_models()
-
-    def _drop_models(self) -> None:
-        for session in self.sessions.values():
-            session.data["state"].drop_model()
-
-
-def _require_key(source: ModelProvider | None) -> None:
-    if source is not None:
-        raise missing_key_error(source)
-
-
-# `initialize` needs none of the modules that the methods import; an editor waits for it.
-
-
-class Coder(ApiKeyAuth):
-    """Reads and edits files and runs commands with a model that the user selects."""
+    A model of a provider requires the provider's API key: that is the authentication.
+    """
 
     info = Implementation("accord-coder", __version__, "Accord")
     prompt_capabilities: frozenset[str] = frozenset({"image", "audio", "resource"})
@@ -115,6 +52,10 @@ class Coder(ApiKeyAuth):
         frozenset() if find_spec("mcp") is None else frozenset({"stdio", "http", "sse", "acp"})
     )
     system_prompt = frozenset({"append", "override"})
+    auth_methods = (
+        _ENVIRONMENT,
+        *(_terminal_method(source) for source in PROVIDERS if source.models),
+    )
     unstable = True  # other clients never request forks and archives
 
     def __init__(
@@ -140,13 +81,6 @@ class Coder(ApiKeyAuth):
         from accord_coder.models.keys import ApiKeys
 
         return ApiKeys(self.settings.config)
-
-    def needs_key(self, model: str | None) -> ModelProvider | None:
-        """Return the provider whose key a model lacks; None is the default model."""
-        from accord_coder.models.selection import default_model, needs_key
-
-        name = default_model(self.settings, self.keys) if model is None else model
-        return needs_key(name, self.settings, self.keys)
 
     async def open_session(self, session: Session) -> None:
         """Set the options and commands. The conversation is loaded with the first prompt.
@@ -224,3 +158,49 @@ class Coder(ApiKeyAuth):
         if effort is not None or len(others) < len(state.session.options):
             await state.session.set_options([*others, *([] if effort is None else [effort])])
         return model
+
+    def is_logged_in(self) -> bool:
+        """Return whether the default model and the models of the open sessions have their keys."""
+        return not any(map(self._missing_key, (None, *self.sessions.values())))
+
+    def check_auth(self) -> None:
+        """Raise `AuthRequired` if the key of the default model is missing."""
+        self._require_key(None)
+
+    def check_prompt_auth(self, session: Session) -> None:
+        """Raise `AuthRequired` if the key of the session's model is missing."""
+        self._require_key(session)
+
+    async def login(self, login_id: str) -> None:
+        """Read the keys again; raise `AuthRequired` if a session or the default model lacks one."""
+        self.keys.reload()
+        self._drop_models()
+        for session in self.sessions.values():
+            self.check_prompt_auth(session)
+        self.check_auth()
+
+    async def logout(self) -> None:
+        """Delete the saved keys. Keys in the environment stay."""
+        await asyncio.to_thread(self.keys.delete_all)
+        self._drop_models()
+
+    def _missing_key(self, session: Session | None) -> ModelProvider | None:
+        """Return the provider whose key the model of a session, or the default model, lacks."""
+        if self.model is not None:
+            return None
+        from accord_coder.models.selection import default_model, needs_key
+
+        if session is None:
+            name = default_model(self.settings, self.keys)
+        else:
+            name = str(session.option("model"))
+        return needs_key(name, self.settings, self.keys)
+
+    def _require_key(self, session: Session | None) -> None:
+        source = self._missing_key(session)
+        if source is not None:
+            raise missing_key_error(source)
+
+    def _drop_models(self) -> None:
+        for session in self.sessions.values():
+            session.data["state"].drop_model()

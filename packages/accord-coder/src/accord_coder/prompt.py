@@ -22,7 +22,7 @@ from accord_coder.tools.run_command import Execute
 from accord_coder.turn import run_turn
 
 if TYPE_CHECKING:
-    from accord_coder.session import CoderSession, ToolContext
+    from accord_coder.session import CoderSession
 
 _MAX_TITLE = 60  # characters of a title
 
@@ -84,8 +84,6 @@ def title_of(content: tuple[ContentBlock, ...]) -> str:
     return ""
 
 
-# The tools of the coder.
-
 TOOLS: tuple[Tool[Any], ...] = (
     Read(),
     Edit(),
@@ -103,6 +101,6 @@ TOOLS: tuple[Tool[Any], ...] = (
 )
 
 
-def tools_for(context: ToolContext) -> dict[str, Tool[Any]]:
+def tools_for(context: CoderSession) -> dict[str, Tool[Any]]:
     """Return the tools of a session by name, for its current settings."""
     return {tool.name: tool for tool in TOOLS if tool.name != "fetch" or context.settings.fetch}

@@ -1,8 +1,7 @@
-"""The conversation of a session that was opened again, from its stored updates.
+"""The state of one session: its model, its tools, and its conversation.
 
-The model sees what it saw before: the prompts, its own text, and the exact results of its
-tools. The provider's form of an answer is not stored. Several tool uses of one answer become
-one answer each, which is equivalent.
+The conversation of a session that is opened again comes from its stored updates. A conversation
+that is too long for the model is replaced by a summary that the model writes.
 """
 
 from __future__ import annotations
@@ -34,32 +33,7 @@ from accord_coder.settings import Settings
 
 if TYPE_CHECKING:
     from accord.mcp import McpConnections
-    from accord_coder.models.base import Model
     from accord_coder.tools import Tool
-
-# What tools and permissions know of the session that they work in.
-
-
-class ToolContext:
-    """A session, its settings, its permission rules and its files.
-
-    `allowed_paths` are the real paths outside of the session's directories that the user allowed.
-    """
-
-    def __init__(self, session: Session, settings: Settings, rules: ProjectRules) -> None:
-        self.session = session
-        self.settings = settings
-        self.rules = rules
-        self.allowed_paths: set[str] = set()
-        self.files = TrackedFiles(session, self.allowed_paths)
-
-    @property
-    def mode(self) -> str:
-        """The permission mode."""
-        return self.session.mode or "default"
-
-
-# The state of one session of the coder.
 
 
 class CoderHooks(Protocol):
@@ -78,18 +52,24 @@ class CoderHooks(Protocol):
         ...
 
 
-class CoderSession(ToolContext):
-    """The context of the tools, the conversation as the model knows it, the model, and the tools.
+class CoderSession:
+    """What the tools, the permissions and the model know of a session.
 
-    `history_loaded` is set when `messages` contains what was stored before. `effort` is how long
-    the model thinks, `context_used` the tokens in its context, `cost` that of the session so far.
+    `allowed_paths` are the real paths outside of the session's directories that the user allowed.
+    `messages` is the conversation as the model knows it; `history_loaded` is set when it contains
+    what was stored before. `effort` is how long the model thinks, `context_used` the tokens in its
+    context, `cost` that of the session so far.
     """
 
     def __init__(
         self, session: Session, settings: Settings, rules: ProjectRules, hooks: CoderHooks
     ) -> None:
-        super().__init__(session, settings, rules)
+        self.session = session
+        self.settings = settings
+        self.rules = rules
         self.hooks = hooks
+        self.allowed_paths: set[str] = set()
+        self.files = TrackedFiles(session, self.allowed_paths)
         self.messages: list[Message] = []
         self.history_loaded = False
         self.model: Model | None = None
@@ -101,6 +81,11 @@ class CoderSession(ToolContext):
         self.mcp_reported: set[str] = set()  # the servers that the user knows to have failed
         self.lacks_mcp = False  # the package is not installed, and the user knows
         self._open_models: list[Model] = []
+
+    @property
+    def mode(self) -> str:
+        """The permission mode."""
+        return self.session.mode or "default"
 
     def set_model(self, model: Model) -> None:
         """Use this model from the next turn on."""
@@ -115,6 +100,95 @@ class CoderSession(ToolContext):
         """Close the models. No turn may be running."""
         while self._open_models:
             await self._open_models.pop().aclose()
+
+
+# The conversation from stored updates. The model sees what it saw before: the prompts, its own
+# text, and the exact results of its tools. The provider's form of an answer is not stored. Several
+# tool uses of one answer become one answer each, which is equivalent.
+
+ExpandPrompt = Callable[[tuple[ContentBlock, ...]], tuple[ContentBlock, ...] | None]
+
+
+def messages_from(updates: Iterable[Update], expand: ExpandPrompt) -> list[Message]:
+    """Return the messages of the model from the stored updates of a session.
+
+    `expand` returns the content that the model received for a prompt; None if it received none,
+    as for `/help`.
+    """
+    building = _HistoryBuilder(expand)
+    for update in updates:
+        match update:
+            case MessageUpdate("user", _, content):
+                building.prompt(content)
+            case MessageUpdate("agent", _, content):
+                building.answer("".join(part for part in content if isinstance(part, str)))
+            case ToolCallUpdate():
+                building.tool(update)
+            case CompactionUpdate(status="completed", summary=tuple(summary)):
+                building.compaction("".join(part for part in summary if isinstance(part, str)))
+            case _:
+                pass
+    return building.messages()
+
+
+class _HistoryBuilder:
+    def __init__(self, expand: ExpandPrompt) -> None:
+        self._expand = expand
+        self._messages: list[Message] = []
+        self._skipping = False  # the last prompt was not for the model
+
+    def prompt(self, content: tuple[ContentBlock, ...]) -> None:
+        expanded = self._expand(content)
+        self._skipping = expanded is None
+        if expanded is not None:
+            self._messages.append(Prompt(expanded))
+
+    def answer(self, text: str) -> None:
+        if not self._skipping and text:
+            self._messages.append(Answer(text=text))
+
+    def tool(self, update: ToolCallUpdate) -> None:
+        if self._skipping or update.name is UNSET:
+            return  # not a tool use of the model
+        use = ToolUse(update.id, update.name, _arguments(update.raw_input))
+        last = self._messages[-1] if self._messages else None
+        if isinstance(last, Answer) and not last.uses:
+            self._messages[-1] = Answer(text=last.text, uses=(use,))
+        else:
+            self._messages.append(Answer(uses=(use,)))
+        text, failed = _result(update)
+        content: list[ContentBlock] = [text]
+        if not failed and update.content is not UNSET:
+            content += [part for part in update.content if isinstance(part, ImageContent)]
+        self._messages.append(Results((ToolResult(use.id, use.name, tuple(content), failed),)))
+
+    def compaction(self, summary: str) -> None:
+        if summary:
+            self._messages = compact_messages(self._messages, summary)
+
+    def messages(self) -> list[Message]:
+        return self._messages
+
+
+def _arguments(raw_input: Any) -> str:
+    match raw_input:
+        case {"arguments": str() as text, **rest} if not rest:
+            return text  # what the model wrote was not JSON
+        case dict():
+            return msgspec.json.encode(raw_input).decode()
+        case _:
+            return "{}"
+
+
+def _result(update: ToolCallUpdate) -> tuple[str, bool]:
+    """Return the result that the model received, and whether it was a failure."""
+    match update.raw_output:
+        case {"output": str() as text}:
+            return text, False
+        case {"error": str() as text}:
+            return text, True
+        case _:
+            return "It was interrupted: check whether it had an effect.", True
 
 
 # Compaction: the model summarises the conversation and continues from the summary.
@@ -264,88 +338,3 @@ def _shorten(text: str, max_characters: int) -> str:
         return text
     begin = max_characters // 3
     return f"{text[:begin]}\n[…]\n{text[len(text) - (max_characters - begin) :]}"
-
-
-ExpandPrompt = Callable[[tuple[ContentBlock, ...]], tuple[ContentBlock, ...] | None]
-
-
-def messages_from(updates: Iterable[Update], expand: ExpandPrompt) -> list[Message]:
-    """Return the messages of the model from the stored updates of a session.
-
-    `expand` returns the content that the model received for a prompt; None if it received none,
-    as for `/help`.
-    """
-    building = _HistoryBuilder(expand)
-    for update in updates:
-        match update:
-            case MessageUpdate("user", _, content):
-                building.prompt(content)
-            case MessageUpdate("agent", _, content):
-                building.answer("".join(part for part in content if isinstance(part, str)))
-            case ToolCallUpdate():
-                building.tool(update)
-            case CompactionUpdate(status="completed", summary=tuple(summary)):
-                building.compaction("".join(part for part in summary if isinstance(part, str)))
-            case _:
-                pass
-    return building.messages()
-
-
-class _HistoryBuilder:
-    def __init__(self, expand: ExpandPrompt) -> None:
-        self._expand = expand
-        self._messages: list[Message] = []
-        self._skipping = False  # the last prompt was not for the model
-
-    def prompt(self, content: tuple[ContentBlock, ...]) -> None:
-        expanded = self._expand(content)
-        self._skipping = expanded is None
-        if expanded is not None:
-            self._messages.append(Prompt(expanded))
-
-    def answer(self, text: str) -> None:
-        if not self._skipping and text:
-            self._messages.append(Answer(text=text))
-
-    def tool(self, update: ToolCallUpdate) -> None:
-        if self._skipping or update.name is UNSET:
-            return  # not a tool use of the model
-        use = ToolUse(update.id, update.name, _arguments(update.raw_input))
-        last = self._messages[-1] if self._messages else None
-        if isinstance(last, Answer) and not last.uses:
-            self._messages[-1] = Answer(text=last.text, uses=(use,))
-        else:
-            self._messages.append(Answer(uses=(use,)))
-        text, failed = _result(update)
-        content: list[ContentBlock] = [text]
-        if not failed and update.content is not UNSET:
-            content += [part for part in update.content if isinstance(part, ImageContent)]
-        self._messages.append(Results((ToolResult(use.id, use.name, tuple(content), failed),)))
-
-    def compaction(self, summary: str) -> None:
-        if summary:
-            self._messages = compact_messages(self._messages, summary)
-
-    def messages(self) -> list[Message]:
-        return self._messages
-
-
-def _arguments(raw_input: Any) -> str:
-    match raw_input:
-        case {"arguments": str() as text, **rest} if not rest:
-            return text  # what the model wrote was not JSON
-        case dict():
-            return msgspec.json.encode(raw_input).decode()
-        case _:
-            return "{}"
-
-
-def _result(update: ToolCallUpdate) -> tuple[str, bool]:
-    """Return the result that the model received, and whether it was a failure."""
-    match update.raw_output:
-        case {"output": str() as text}:
-            return text, False
-        case {"error": str() as text}:
-            return text, True
-        case _:
-            return "It was interrupted: check whether it had an effect.", True

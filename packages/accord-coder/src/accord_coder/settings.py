@@ -1,4 +1,4 @@
-"""How the coder was started."""
+"""How the coder was started, and its directories: the user's, and those around a session."""
 
 from __future__ import annotations
 
@@ -28,9 +28,6 @@ class Settings(Struct, frozen=True, kw_only=True):
     data: Path | None = None
     config: Path | None = None
     max_requests: int = 100
-
-
-# The directories of the user's data and configuration.
 
 
 def data_dir(environ: Mapping[str, str] = os.environ) -> Path:
@@ -66,8 +63,6 @@ def private_dir(path: Path) -> Path:
     return path
 
 
-# Locks on directories, for all processes of the user.
-
 _MAX_WAIT_S = 5.0  # for other processes, which hold a lock for milliseconds
 
 
@@ -89,9 +84,6 @@ def lock_directory(folder: Path) -> Generator[None, None, None]:
         yield
     finally:
         lock.release()
-
-
-# The parent directories whose files apply to a session: up to the root of its repository.
 
 
 def with_parents(folder: str, environ: Mapping[str, str] = os.environ) -> Iterator[str]:

@@ -1,4 +1,7 @@
-"""Runs one turn: the model answers and uses tools until it ends its turn."""
+"""Runs one turn: the model answers and uses tools until it ends its turn.
+
+`run_turn` is the loop. `run_tools` runs the tools of one answer: permission, tool call, result.
+"""
 
 from __future__ import annotations
 
@@ -57,8 +60,6 @@ from accord_coder.wildcards import PatternTooLong
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-
-# Runs the tools that a model requests: permission, tool call, result.
 
 log = logging.getLogger("accord_coder")
 

@@ -1,4 +1,9 @@
-"""All slash commands: the built-in ones and those of the project."""
+"""The slash commands: the built-in ones, and those of the project in `.accord/commands/NAME.md`.
+
+`run_command` runs one, `available_commands` lists them for clients. `builtin` has those without a
+prompt for the model, `for_model` has `/init` and `/review`. The text of a project's command is a
+prompt; if its file is a link, it is read only with the user's permission.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +31,20 @@ if TYPE_CHECKING:
     from accord import Turn
     from accord_coder.session import CoderSession
 
-# The custom commands of a project, Markdown files: `.accord/commands/NAME.md`.
+__all__ = (
+    "BUILTIN_COMMANDS",
+    "CustomCommand",
+    "InvalidCommandFile",
+    "available_commands",
+    "custom_commands",
+    "expand",
+    "expand_prompt",
+    "find_command",
+    "first_available_commands",
+    "read_linked",
+    "run_command",
+    "scan_commands",
+)
 
 _MAX_BYTES = 64 * 1024
 _MAX_FILES = 200

@@ -1,4 +1,7 @@
-"""The commands that need no prompt for the model: mode, model, compact, export."""
+"""The commands that need no prompt for the model: mode, model, compact, export, permissions.
+
+First the parsing of commands, and what all commands use.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +35,6 @@ if TYPE_CHECKING:
     from accord import Turn
     from accord_coder.permissions.rules import EffectiveRules
     from accord_coder.session import CoderSession
-
-# Parsing of slash commands, and helpers for them.
 
 _COMMAND = re.compile(r"\s*/([A-Za-z][\w-]*)(?:\s+(.*))?\s*", re.DOTALL)
 
@@ -91,7 +92,7 @@ async def say(turn: Turn, state: CoderSession, text: str) -> None:
     state.messages.append(Answer(text=text))
 
 
-# Exports a session as Markdown, in parts that can be rendered individually.
+# The Markdown of `/export`, in parts that can be rendered individually
 
 _MAX_LINES = 40  # of the output of a tool
 _MARKS = {"completed": "x", "in_progress": "~", "cancelled": "-"}
@@ -260,8 +261,6 @@ async def export(
     await turn.say(f"The conversation is in `{name}`.")
     return None
 
-
-# `/permissions`: shows and changes the rules of the project.
 
 _USAGE = f"""\
 - `/permissions allow KIND PATTERN`, `/permissions reject KIND PATTERN` add a rule

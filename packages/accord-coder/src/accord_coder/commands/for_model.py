@@ -1,4 +1,7 @@
-"""`/review`: reviews the changes in git."""
+"""Commands that prompt the model: `/init` writes AGENTS.md, `/review` reviews changes.
+
+The demonstration model cannot do that, so both also have an answer without a language model.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,6 @@ from accord_coder.models.base import Prompt
 if TYPE_CHECKING:
     from accord import Turn
     from accord_coder.session import CoderSession
-
-# `/init`: writes AGENTS.md, the instructions for agents that work on the project.
 
 _PROMPT = """\
 Write AGENTS.md at the top of this project: what an agent or a newcomer must know to work on it.

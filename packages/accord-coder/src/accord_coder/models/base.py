@@ -1,4 +1,4 @@
-"""The interface of models: they answer a conversation in pieces."""
+"""The interface of models: a conversation of messages goes in, the pieces of an answer come out."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from msgspec import Struct
 
 from accord import AccordError, ContentBlock, Cost, TokenUsage
-
-# The conversation with a model: prompts, answers and tool results, in order.
 
 
 class Prompt(Struct, frozen=True):
@@ -160,9 +158,6 @@ class Model(ABC):
     async def aclose(self) -> None:
         """Close its connections."""
         return
-
-
-# The retry policy for requests to models.
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """The demonstration model: runs the commands of a prompt with the tools of the agent.
 
 It needs no account and no network and answers the same prompt in the same way every time.
+`COMMANDS` is the table of its commands: how a prompt is written, and what each command does.
 """
 
 from __future__ import annotations
@@ -32,8 +33,6 @@ from accord_coder.models.base import (
 )
 from accord_coder.models.providers import how_to_get_a_model
 from accord_coder.tool_results import count_noun, fenced, one_line
-
-# The commands of the demonstration model: their table, how a prompt is read, what each does.
 
 _WHAT_IT_IS = "This is the demonstration model, not a language model: it runs a few fixed commands."
 _SYNTAX = (

@@ -1,4 +1,7 @@
-"""`accord agent --login`: saves the API key of a provider."""
+"""API keys of providers: from the environment, the keyring, or a file of the user.
+
+`prompt_for_key` saves one: `accord agent --login`.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,6 @@ from msgspec import Struct
 from accord import AccordError
 from accord_coder.models.providers import PROVIDERS, ModelProvider
 from accord_coder.settings import private_dir
-
-# API keys of providers: from the environment, the keyring, or a file of the user.
 
 log = logging.getLogger("accord_coder")
 
@@ -195,8 +196,6 @@ class _UserKeyring:
         except self._errors as exc:
             log.warning("! the keyring did not delete a key: %s", type(exc).__name__)
 
-
-# Protects the memory and the environment of this process from other processes of the user.
 
 _PR_SET_DUMPABLE = 4
 

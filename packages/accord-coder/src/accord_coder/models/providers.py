@@ -1,4 +1,4 @@
-"""The table of model providers, the only place with their names."""
+"""The table of model providers, the only place with their names; and servers on this machine."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def missing_key_error(source: ModelProvider) -> AuthRequired:
     )
 
 
-# Model servers on this machine, on the ports that they use by default.
+# Model servers on this machine, on the ports that they use by default, for `--model local`.
 
 LOCAL = "local"  # the name of the model that is picked; `local:NAME` names one
 
@@ -140,8 +140,6 @@ def local_provider(server: LocalServer) -> ModelProvider:
     """Return a provider for a server: its name for messages, and its optional key."""
     return ModelProvider(id=LOCAL, name=server.name, variables=("ACCORD_API_KEY",), keyless=True)
 
-
-# Finds the models of servers on this machine, for `--model local`.
 
 _TIMEOUT_S = 3.0
 _MAX_BYTES = 4 * 1024 * 1024

@@ -1,4 +1,8 @@
-"""Language models of providers, through pydantic-ai."""
+"""Language models of providers, through pydantic-ai.
+
+First the errors of providers, as texts that users can act on, and whether to retry; then the
+conversion of conversations to pydantic-ai's messages and of its responses back; then the model.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +85,7 @@ from accord_coder.models.base import (
 from accord_coder.models.base import Thought as ThoughtPiece
 from accord_coder.models.providers import ModelProvider
 
-# Errors of providers: a text that users can act on, and whether to retry.
+# Errors
 
 _KEY_KINDS = re.compile(r"authenticat|unauthori[sz]ed|api_?key", re.IGNORECASE)
 _MAX_CHARACTERS = 300  # of a provider's message
@@ -212,7 +216,7 @@ def _provider_message(exc: AgentRunError, secret: str | None) -> str:
     return f" It says: {body if len(body) <= _MAX_CHARACTERS else body[:_MAX_CHARACTERS] + '…'}"
 
 
-# Converts conversations to pydantic-ai's messages, and its responses back.
+# Messages
 
 
 def messages_of(request: Request, accepts: frozenset[str]) -> list[ModelMessage]:
@@ -363,6 +367,8 @@ def cost_of(response: ModelResponse) -> Cost | None:
 
 
 log = logging.getLogger("accord_coder")
+
+# The model
 
 # If neither the price list nor the profile knows the context size.
 _DEFAULT_CONTEXT = 128_000

@@ -1,7 +1,10 @@
-"""Finds the files that a command names: secrets, guarded files, and paths outside.
+"""Command lines: their words and commands, what rules cover of them, and the files that they name.
 
-The meaning of a program's arguments is unknown. A word counts as a path if it could be one:
- `--file=.env`, `-f.env`, `HEAD:.env`, `user@host:.env`. Links are resolved.
+`git log *` allows showing the log. `git log --output=.git/config` writes a file that makes git run
+programs, so the rule does not cover it and the user is asked (`covers_rest`).
+
+The meaning of a program's arguments is unknown, so for `files_named` a word counts as a path if it
+could be one: `--file=.env`, `-f.env`, `HEAD:.env`, `user@host:.env`. Links are resolved.
 """
 
 from __future__ import annotations
@@ -20,8 +23,6 @@ from accord_coder.permissions.command_options import (
     Risks,
 )
 from accord_coder.permissions.sensitive_files import is_guarded, is_secret, matches_secret
-
-# Parses command lines: the words of a command, and the commands in a shell text.
 
 MAX_CHARACTERS = 32_000  # of a command that is parsed; a longer one is given to a shell
 
@@ -193,10 +194,7 @@ def _without_options(words: list[str]) -> list[tuple[str, ...]]:
     return [(words[0], *words[start:]) for start in starts[:_MAX_OPTIONS_BEFORE]]
 
 
-# Decides which arguments a rule for commands covers, by the table of known commands.
-#
-# `git log *` allows showing the log. `git log --output=.git/config` writes a file that makes git
-# run programs, so the rule does not cover it and the user is asked.
+# What rules cover
 
 _BY_PROGRAM: dict[str, list[KnownCommand]] = {}
 for _command in KNOWN_COMMANDS:
@@ -331,6 +329,8 @@ def _is_safe_sed(command: str) -> bool:
         at += 1
     return seen == 3 and not text[at:].strip("gpiI0123456789")
 
+
+# Files that commands name
 
 _MAX_PATH = 4096
 # Within a word: --file=.env, user@host:.env, {.env,x}

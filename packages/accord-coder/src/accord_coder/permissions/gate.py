@@ -2,7 +2,8 @@
 
 In this order: rules that reject; the mode `plan`; secrets, files that run programs, and paths
 outside the session's directories, which no general rule allows; rules that allow; the mode; the
-user.
+user. Only the mode `bypassPermissions` allows commands. In `acceptEdits`, as in `default`, the user
+is asked about each command that no rule of the project allows.
 """
 
 from __future__ import annotations
@@ -28,12 +29,7 @@ if TYPE_CHECKING:
     from accord import Session
     from accord.agent import ToolCallHandle
     from accord_coder.permissions.rules import EffectiveRules
-    from accord_coder.session import ToolContext
-
-# The permission modes: what each allows, refuses, or asks the user about.
-#
-# Only `bypassPermissions` allows commands. In `acceptEdits`, as in `default`, the user is asked about
-# each command that no rule of the project allows (`rules`).
+    from accord_coder.session import CoderSession
 
 Verdict: TypeAlias = Literal["allow", "ask", "refuse"]
 
@@ -104,12 +100,12 @@ class PermissionCheck(Struct, frozen=True):
     asks: bool = False
 
 
-async def require_permission(access: Access, call: ToolCallHandle, context: ToolContext) -> None:
+async def require_permission(access: Access, call: ToolCallHandle, context: CoderSession) -> None:
     """Return when the access is permitted; raise `PermissionDenied`."""
     await enforce(await evaluate(access, context), call, context)
 
 
-async def evaluate(access: Access, context: ToolContext) -> PermissionCheck:
+async def evaluate(access: Access, context: CoderSession) -> PermissionCheck:
     """Check rules and mode; raise `PermissionDenied` if they deny the access."""
     if access.kind == "none":
         return PermissionCheck(access)
@@ -117,7 +113,7 @@ async def evaluate(access: Access, context: ToolContext) -> PermissionCheck:
     return await asyncio.to_thread(_evaluate, access, context, context.mode)
 
 
-async def enforce(judged: PermissionCheck, call: ToolCallHandle, context: ToolContext) -> None:
+async def enforce(judged: PermissionCheck, call: ToolCallHandle, context: CoderSession) -> None:
     """Ask the user if necessary; return when permitted, raise `PermissionDenied` if not."""
     if judged.asks:
         await _ask(judged.access, judged.subjects, call, context)
@@ -127,7 +123,7 @@ async def enforce(judged: PermissionCheck, call: ToolCallHandle, context: ToolCo
     await call.start()
 
 
-async def ask_always(access: Access, why: str, call: ToolCallHandle, context: ToolContext) -> None:
+async def ask_always(access: Access, why: str, call: ToolCallHandle, context: CoderSession) -> None:
     """Ask the user even if a rule or the mode allows it; raise `PermissionDenied`."""
     judged = await evaluate(access, context)
     subjects = tuple(replace(one, ask_reason=one.ask_reason or why) for one in judged.subjects)
@@ -137,7 +133,7 @@ async def ask_always(access: Access, why: str, call: ToolCallHandle, context: To
     await enforce(PermissionCheck(access, subjects, asks=asks), call, context)
 
 
-def _evaluate(access: Access, context: ToolContext, mode: str) -> PermissionCheck:
+def _evaluate(access: Access, context: CoderSession, mode: str) -> PermissionCheck:
     subjects, known = _subjects(access, context), context.rules.read()
     project = context.rules.project
     for rule in known.rules:
@@ -149,7 +145,7 @@ def _evaluate(access: Access, context: ToolContext, mode: str) -> PermissionChec
     return PermissionCheck(access, tuple(subjects), asks=decided == "ask")
 
 
-def _subjects(access: Access, context: ToolContext) -> list[_Subject]:
+def _subjects(access: Access, context: CoderSession) -> list[_Subject]:
     if access.kind not in _PATHS:
         if access.kind != "execute":
             return [_Subject((access.subject,))]
@@ -174,7 +170,7 @@ def _subjects(access: Access, context: ToolContext) -> list[_Subject]:
     return subjects
 
 
-def _absolute(path: str, context: ToolContext) -> str:
+def _absolute(path: str, context: CoderSession) -> str:
     here = os.path.normpath(context.session.cwd)
     named = os.path.normpath(os.path.join(here, path))  # noqa: PTH118  # a text
     if named.startswith(here + os.sep):  # rules apply to the real path of `here`
@@ -182,7 +178,7 @@ def _absolute(path: str, context: ToolContext) -> str:
     return named
 
 
-def _subject_of_command(access: Access, context: ToolContext) -> _Subject:
+def _subject_of_command(access: Access, context: CoderSession) -> _Subject:
     base = os.path.realpath(access.paths[0] if access.paths else context.session.cwd)
     named = files_named(access.subject, base, lambda real: _is_inside(real, context))
     why = None
@@ -199,7 +195,7 @@ def _entry(named: str) -> str:
     return os.path.join(os.path.realpath(folder), name)  # noqa: PTH118  # a text
 
 
-def _is_inside(real: str, context: ToolContext) -> bool:
+def _is_inside(real: str, context: CoderSession) -> bool:
     roots = (os.path.realpath(root) for root in context.session.directories)
     return any(real == root or real.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
 
@@ -244,7 +240,7 @@ def _is_exact(rule: Rule, subject: str) -> bool:
 
 
 async def _ask(
-    access: Access, subjects: Sequence[_Subject], call: ToolCallHandle, context: ToolContext
+    access: Access, subjects: Sequence[_Subject], call: ToolCallHandle, context: CoderSession
 ) -> None:
     """Return if the user allows it, and save an "always" answer."""
     rules = await asyncio.to_thread(_rules_offered, access, subjects, context)
@@ -281,7 +277,7 @@ def _outside_reason(subject: _Subject) -> str:
 
 
 def _rules_offered(
-    access: Access, subjects: Sequence[_Subject], context: ToolContext
+    access: Access, subjects: Sequence[_Subject], context: CoderSession
 ) -> list[Rule]:
     """Return the rules that "always" would add; none if no rule can express it."""
     rules: list[Rule] = []
@@ -303,7 +299,7 @@ def _format_rules(rules: list[Rule]) -> str:
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 
-def _save_rules(rules: list[Rule], context: ToolContext, *, allowed: bool) -> None:
+def _save_rules(rules: list[Rule], context: CoderSession, *, allowed: bool) -> None:
     for rule in rules:
         context.rules.add(Rule("allow" if allowed else "reject", rule.kind, rule.pattern))
 

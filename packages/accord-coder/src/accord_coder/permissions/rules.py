@@ -6,7 +6,7 @@ with the path as it was given, and ignores case.
 
 `execute = ["git status *", "make"]` — commands: exactly this text or these words; with ` *` at the
 end these words and any others, except for options that make the command do something else (see
-`command_rules`). A rule that allows covers a command with shell syntax only by its exact text.
+`commands`). A rule that allows covers a command with shell syntax only by its exact text.
 A rule that rejects covers a text that contains such a command anywhere.
 
 `fetch = ["docs.python.org", "*.rs"]` — hosts; `*.` matches all subdomains; with a port if it is
@@ -185,7 +185,7 @@ def _begins(words: Sequence[str], wanted: Sequence[str], *, goes_on: bool) -> bo
     return tuple(words) == tuple(wanted)
 
 
-# Reads the file with the rules of a project.
+# The file with the rules of a project. A change keeps the comments and the layout of the user.
 
 _MAX_BYTES = 256 * 1024
 
@@ -218,8 +218,6 @@ def read_rules(project: Path) -> tuple[str, list[Rule]]:
     except (UnicodeDecodeError, ValueError) as exc:
         raise InvalidRules(str(exc)) from exc
 
-
-# Changes the file with the rules of a project, and keeps the comments and layout of the user.
 
 _HEAD = (
     "# What Accord's agent is allowed to do in this project. Change it here or with /permissions.\n"
@@ -268,7 +266,7 @@ def with_rule(text: str, rules: Sequence[Rule], rule: Rule) -> str:
     """Return the text with one more rule."""
     if rule in rules:
         return text
-    import tomlkit
+    import tomlkit  # slow to import
 
     def add(document: TOMLDocument) -> None:
         kinds = document.setdefault(rule.effect, {})
@@ -292,7 +290,7 @@ def without_rule(text: str, rules: Sequence[Rule], rule: Rule) -> str:
 
 def _edited(text: str, edit: Callable[[TOMLDocument], None], rules: Sequence[Rule]) -> str:
     """Return the edited text. If it does not have exactly these rules, write a new text."""
-    import tomlkit
+    import tomlkit  # slow to import
 
     try:
         document = tomlkit.parse(text or _HEAD + "\n")
@@ -319,14 +317,10 @@ def _head_of(text: str) -> str:
     return f"{head}\n\n" if head else f"{_HEAD}\n"
 
 
-# The rules of a project that apply to this user.
-#
-# A project of others can contain a file with rules. Its rules that reject always apply. Its rules
-# that allow apply only if this user accepted them: by "always", by `/permissions allow`, or by
-# `/permissions trust`. Accepted rules are stored one by one in the user's data directory, so that
-# others cannot allow anything by changing the file.
-
-# What changes rules is imported when the user changes one: tomlkit and filelock are slow to import.
+# The rules of a project that apply to this user. A project of others can contain a file with rules.
+# Its rules that reject always apply. Its rules that allow apply only if this user accepted them: by
+# "always", by `/permissions allow`, or by `/permissions trust`. Accepted rules are stored one by
+# one in the user's data directory, so that others cannot allow anything by changing the file.
 
 log = logging.getLogger("accord_coder")
 
@@ -354,8 +348,6 @@ class TrustStore:
 
     def change(self, project: str, *, add: Iterable[Rule] = (), drop: Iterable[Rule] = ()) -> None:
         """Add or remove accepted rules. If they cannot be stored, they stay in memory."""
-        from accord_coder.settings import lock_directory
-
         with self._lock:
             added, dropped = set(add), set(drop)
             if self._folder is not None:
@@ -419,7 +411,6 @@ class ProjectRules:
 
     def add(self, rule: Rule) -> str | None:
         """Add a rule of the user. If it cannot be stored, return the reason; it stays in memory."""
-
         try:
             with lock_rules(Path(self.project)):
                 text, rules = read_rules(Path(self.project))
@@ -437,7 +428,6 @@ class ProjectRules:
         if rule in self._unwritten:
             self._unwritten.remove(rule)
             return
-
         with lock_rules(Path(self.project)):
             text, rules = read_rules(Path(self.project))
             new = without_rule(text, rules, rule)

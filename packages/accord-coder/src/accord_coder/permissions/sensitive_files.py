@@ -1,4 +1,14 @@
-"""The files that always require permission: secrets, and files that make programs run code."""
+"""The files that always require permission: secrets, and guarded files.
+
+Guarded files are those that programs run or read automatically: the user is asked before they are
+changed. An editor that opens the folder, a shell that starts, a login, a push, another agent: each
+reads such files. `acceptEdits` does not cover them. Files that run only as part of a command of the
+project (Makefile, package.json, conftest.py) are not listed: the user is asked about the command.
+
+A row of the table names a file (`.bashrc`, `*.pth`), a directory with its contents (`.zed/`), or
+the end of a path (`.config/fish/`, `.cargo/config.toml`). Rows and the compared paths are in lower
+case.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +20,6 @@ from functools import cache
 from pathlib import PurePath
 
 from accord_coder.wildcards import MAX_CHARACTERS, Wildcards, path_pattern, text_pattern
-
-# Files that programs run or read automatically: the user is asked before they are changed.
-#
-# An editor that opens the folder, a shell that starts, a login, a push, another agent: each reads
-# such files automatically. `acceptEdits` does not cover them. Files that run only as part of a
-# command of the project (Makefile, package.json, conftest.py) are not listed: the user is asked about
-# the command.
-#
-# A row names a file (`.bashrc`, `*.pth`), a directory with its contents (`.zed/`), or the end of a
-# path (`.config/fish/`, `.cargo/config.toml`). Rows and the compared paths are in lower case.
 
 # pattern: the program, and the page or manual that says when it reads the file
 GUARDED: dict[str, str] = {

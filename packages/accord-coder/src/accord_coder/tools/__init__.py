@@ -1,4 +1,10 @@
-"""The base class of tools."""
+"""The tools of models: their base class `Tool`, and the environment of the programs they start.
+
+`read`, `edit`, `grep`, `run_command`, `fetch` and `ask_user` have the tools, `mcp_tool` those of
+MCP servers; `search` walks directories, and is the program that searches files without ripgrep. A
+tool is a struct of arguments, what a call accesses (for the permission), and `run`. `prompt` lists
+them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +23,9 @@ from accord_coder.tool_results import Access, Outcome, ToolFailed
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.session import ToolContext
+    from accord_coder.session import CoderSession
+
+__all__ = ("Tool", "command_environment", "environment_without_keys")
 
 F = TypeVar("F", bound=Struct)
 
@@ -51,26 +59,24 @@ class Tool(ABC, Generic[F]):
             raise ToolFailed(f"The arguments of {self.name} are not valid: {exc}") from exc
 
     @abstractmethod
-    def title(self, args: F, context: ToolContext) -> str:
+    def title(self, args: F, context: CoderSession) -> str:
         """Return the title of the tool call, one line."""
 
-    def locations(self, args: F, context: ToolContext) -> Sequence[ToolCallLocation]:
+    def locations(self, args: F, context: CoderSession) -> Sequence[ToolCallLocation]:
         """Return the locations of the tool call, for editors that follow the agent."""
         return ()
 
     @abstractmethod
-    def access(self, args: F, context: ToolContext) -> Access:
+    def access(self, args: F, context: CoderSession) -> Access:
         """Return what the call accesses; decides about permission before `run`."""
 
-    async def preview(self, args: F, call: ToolCallHandle, context: ToolContext) -> None:
+    async def preview(self, args: F, call: ToolCallHandle, context: CoderSession) -> None:
         """Show what will happen, for example a diff, before the user is asked. Changes nothing."""
 
     @abstractmethod
-    async def run(self, args: F, call: ToolCallHandle, context: ToolContext) -> Outcome:
+    async def run(self, args: F, call: ToolCallHandle, context: CoderSession) -> Outcome:
         """Run the tool; raise `ToolFailed`."""
 
-
-# The environment of commands that the agent runs: without keys, pagers and git hooks.
 
 # A repository can contain another one whose settings name programs. With these settings, git
 # ignores a bare repository that is not at GIT_DIR, and runs none of these programs.

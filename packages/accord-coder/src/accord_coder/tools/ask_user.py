@@ -1,4 +1,4 @@
-"""The tool `ask_user`: asks the user a question with a form."""
+"""The tools `ask_user`, `plan` and `exit_plan`: questions to the user, and plans to approve."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from accord_coder.tools import Tool
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.session import ToolContext
+    from accord_coder.session import CoderSession
 
 
 class AskArguments(Struct, frozen=True):
@@ -38,15 +38,15 @@ class Ask(Tool[AskArguments]):
     )
     arguments_type = AskArguments
 
-    def title(self, args: AskArguments, context: ToolContext) -> str:
+    def title(self, args: AskArguments, context: CoderSession) -> str:
         """Show the question."""
         return one_line(args.question)
 
-    def access(self, args: AskArguments, context: ToolContext) -> Access:
+    def access(self, args: AskArguments, context: CoderSession) -> Access:
         """Return no access."""
         return Access("none")
 
-    async def run(self, args: AskArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
+    async def run(self, args: AskArguments, call: ToolCallHandle, context: CoderSession) -> Outcome:
         """Return the answer."""
         try:
             filled = await context.session.elicit_form(_form(args), args.question)
@@ -76,9 +76,6 @@ def _form(args: AskArguments) -> type[Any]:
     return msgspec.defstruct("Answer", [("answer", field)], module=__name__)
 
 
-# The tools `plan` and `exit_plan`: the steps of a task, and the approval of a plan.
-
-
 class Step(Struct, frozen=True):
     """One step."""
 
@@ -104,16 +101,18 @@ class Plan(Tool[PlanArguments]):
     )
     arguments_type = PlanArguments
 
-    def title(self, args: PlanArguments, context: ToolContext) -> str:
+    def title(self, args: PlanArguments, context: CoderSession) -> str:
         """Return a title with the progress."""
         done = sum(step.status == "completed" for step in args.entries)
         return f"Plan: {done} of {count_noun(len(args.entries), 'step', 'steps')} done"
 
-    def access(self, args: PlanArguments, context: ToolContext) -> Access:
+    def access(self, args: PlanArguments, context: CoderSession) -> Access:
         """Return no access."""
         return Access("none")
 
-    async def run(self, args: PlanArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
+    async def run(
+        self, args: PlanArguments, call: ToolCallHandle, context: CoderSession
+    ) -> Outcome:
         """Show the steps."""
         await context.session.plan(
             PlanEntry(step.content, step.status, step.priority) for step in args.entries
@@ -145,16 +144,16 @@ class ExitPlan(Tool[ExitPlanArguments]):
     )
     arguments_type = ExitPlanArguments
 
-    def title(self, args: ExitPlanArguments, context: ToolContext) -> str:
+    def title(self, args: ExitPlanArguments, context: CoderSession) -> str:
         """Return the question."""
         return "Ready to carry out this plan?"
 
-    def access(self, args: ExitPlanArguments, context: ToolContext) -> Access:
+    def access(self, args: ExitPlanArguments, context: CoderSession) -> Access:
         """Return no access; `run` asks the user."""
         return Access("none")
 
     async def preview(
-        self, args: ExitPlanArguments, call: ToolCallHandle, context: ToolContext
+        self, args: ExitPlanArguments, call: ToolCallHandle, context: CoderSession
     ) -> None:
         """Show the plan."""
         if context.mode != "plan":
@@ -162,7 +161,7 @@ class ExitPlan(Tool[ExitPlanArguments]):
         await call.add_content(args.plan)
 
     async def run(
-        self, args: ExitPlanArguments, call: ToolCallHandle, context: ToolContext
+        self, args: ExitPlanArguments, call: ToolCallHandle, context: CoderSession
     ) -> Outcome:
         """Ask the user, and set the mode of the answer."""
         chosen = await call.request_choice(_APPROVALS.values())

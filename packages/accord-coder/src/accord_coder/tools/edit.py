@@ -1,4 +1,8 @@
-"""The tool `edit`: changes a file by exact replacements, all or none."""
+"""The tools that change files: `write`, `edit`, `move` and `delete`.
+
+`write` creates files, or replaces files that were read. `edit` makes exact replacements, all or
+none.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +22,7 @@ from accord_coder.tools import Tool
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.session import ToolContext
-
-# The tool `write`: creates files, or replaces files that were read.
+    from accord_coder.session import CoderSession
 
 
 class WriteArguments(Struct, frozen=True):
@@ -41,30 +43,30 @@ class Write(Tool[WriteArguments]):
     )
     arguments_type = WriteArguments
 
-    def title(self, args: WriteArguments, context: ToolContext) -> str:
+    def title(self, args: WriteArguments, context: CoderSession) -> str:
         """Return a title with the path."""
         return f"Write {context.files.shown(args.path)}"
 
-    def locations(self, args: WriteArguments, context: ToolContext) -> Sequence[ToolCallLocation]:
+    def locations(self, args: WriteArguments, context: CoderSession) -> Sequence[ToolCallLocation]:
         """Return the file."""
         return (ToolCallLocation(context.files.absolute(args.path), 1),)
 
-    def access(self, args: WriteArguments, context: ToolContext) -> Access:
+    def access(self, args: WriteArguments, context: CoderSession) -> Access:
         """Return an edit of the file."""
         return Access("edit", (context.files.absolute(args.path),))
 
     async def preview(
-        self, args: WriteArguments, call: ToolCallHandle, context: ToolContext
+        self, args: WriteArguments, call: ToolCallHandle, context: CoderSession
     ) -> None:
         """Show the change if the file can be read without permission."""
         if await context.files.is_reachable(args.path):
-            await _changed(args, call, context, previews=True)
+            await _show_text(args, call, context, previews=True)
 
     async def run(
-        self, args: WriteArguments, call: ToolCallHandle, context: ToolContext
+        self, args: WriteArguments, call: ToolCallHandle, context: CoderSession
     ) -> Outcome:
         """Write the text."""
-        old = await _changed(args, call, context, previews=False)
+        old = await _show_text(args, call, context, previews=False)
         await context.files.store(args.path, old, args.text)
         lines = args.text.count("\n") + (not args.text.endswith("\n") and bool(args.text))
         name = context.files.shown(args.path)
@@ -72,8 +74,8 @@ class Write(Tool[WriteArguments]):
         return Outcome((f"{verb} {name}: {count_noun(lines, 'line', 'lines')}.",))
 
 
-async def _changed(
-    args: WriteArguments, call: ToolCallHandle, context: ToolContext, *, previews: bool
+async def _show_text(
+    args: WriteArguments, call: ToolCallHandle, context: CoderSession, *, previews: bool
 ) -> LoadedText | None:
     """Show the change; return the existing text, which the model must know."""
     old = await context.files.load_for_change(args.path, previews=previews)
@@ -118,36 +120,38 @@ class Edit(Tool[EditArguments]):
     )
     arguments_type = EditArguments
 
-    def title(self, args: EditArguments, context: ToolContext) -> str:
+    def title(self, args: EditArguments, context: CoderSession) -> str:
         """Return a title with the path."""
         return f"Edit {context.files.shown(args.path)}"
 
-    def locations(self, args: EditArguments, context: ToolContext) -> Sequence[ToolCallLocation]:
+    def locations(self, args: EditArguments, context: CoderSession) -> Sequence[ToolCallLocation]:
         """Return the file; the line is added when it is known."""
         return (ToolCallLocation(context.files.absolute(args.path)),)
 
-    def access(self, args: EditArguments, context: ToolContext) -> Access:
+    def access(self, args: EditArguments, context: CoderSession) -> Access:
         """Return an edit of the file."""
         return Access("edit", (context.files.absolute(args.path),))
 
     async def preview(
-        self, args: EditArguments, call: ToolCallHandle, context: ToolContext
+        self, args: EditArguments, call: ToolCallHandle, context: CoderSession
     ) -> None:
         """Show the change if the file can be read without permission."""
         if await context.files.is_reachable(args.path):
-            await _edit_changed(args, call, context, previews=True)
+            await _show_edits(args, call, context, previews=True)
 
-    async def run(self, args: EditArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
+    async def run(
+        self, args: EditArguments, call: ToolCallHandle, context: CoderSession
+    ) -> Outcome:
         """Apply the replacements."""
-        loaded, text, lines = await _edit_changed(args, call, context, previews=False)
+        loaded, text, lines = await _show_edits(args, call, context, previews=False)
         await context.files.store(args.path, loaded, text)
         at = _lines(lines)
         made = count_noun(len(lines), "replacement", "replacements")
         return Outcome((f"Made {made} in {context.files.shown(args.path)}, at {at}.",))
 
 
-async def _edit_changed(
-    args: EditArguments, call: ToolCallHandle, context: ToolContext, *, previews: bool
+async def _show_edits(
+    args: EditArguments, call: ToolCallHandle, context: CoderSession, *, previews: bool
 ) -> tuple[LoadedText, str, list[int]]:
     """Show the change; return the old text, the new text, and the changed lines."""
     files = context.files
@@ -242,9 +246,6 @@ def _line_of(text: str, at: int) -> int:
     return text.count("\n", 0, at) + 1
 
 
-# The tools `move` and `delete`.
-
-
 class MoveArguments(Struct, frozen=True):
     """The arguments of `move`."""
 
@@ -263,11 +264,11 @@ class Move(Tool[MoveArguments]):
     )
     arguments_type = MoveArguments
 
-    def title(self, args: MoveArguments, context: ToolContext) -> str:
+    def title(self, args: MoveArguments, context: CoderSession) -> str:
         """Return a title with both paths."""
         return f"Move {context.files.shown(args.source)} to {context.files.shown(args.target)}"
 
-    def locations(self, args: MoveArguments, context: ToolContext) -> Sequence[ToolCallLocation]:
+    def locations(self, args: MoveArguments, context: CoderSession) -> Sequence[ToolCallLocation]:
         """Return both paths."""
         files = context.files
         return (
@@ -275,13 +276,13 @@ class Move(Tool[MoveArguments]):
             ToolCallLocation(files.absolute(args.target)),
         )
 
-    def access(self, args: MoveArguments, context: ToolContext) -> Access:
+    def access(self, args: MoveArguments, context: CoderSession) -> Access:
         """Return an edit of both paths."""
         paths = (context.files.absolute(args.source), context.files.absolute(args.target))
         return Access("edit", paths, itself=True)
 
     async def preview(
-        self, args: MoveArguments, call: ToolCallHandle, context: ToolContext
+        self, args: MoveArguments, call: ToolCallHandle, context: CoderSession
     ) -> None:
         """Fail before the user is asked if the move is not possible."""
         files = context.files
@@ -289,7 +290,9 @@ class Move(Tool[MoveArguments]):
         if await files.is_reachable(args.target) and await files.has_entry(args.target):
             raise _in_the_way(files.shown(args.target))
 
-    async def run(self, args: MoveArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
+    async def run(
+        self, args: MoveArguments, call: ToolCallHandle, context: CoderSession
+    ) -> Outcome:
         """Move it."""
         files = context.files
         source, target = files.absolute(args.source), files.absolute(args.target)
@@ -330,20 +333,20 @@ class Delete(Tool[DeleteArguments]):
     description = "Delete a file, a link (not its target), or an empty directory."
     arguments_type = DeleteArguments
 
-    def title(self, args: DeleteArguments, context: ToolContext) -> str:
+    def title(self, args: DeleteArguments, context: CoderSession) -> str:
         """Return a title with the path."""
         return f"Delete {context.files.shown(args.path)}"
 
-    def locations(self, args: DeleteArguments, context: ToolContext) -> Sequence[ToolCallLocation]:
+    def locations(self, args: DeleteArguments, context: CoderSession) -> Sequence[ToolCallLocation]:
         """Return the path."""
         return (ToolCallLocation(context.files.absolute(args.path)),)
 
-    def access(self, args: DeleteArguments, context: ToolContext) -> Access:
+    def access(self, args: DeleteArguments, context: CoderSession) -> Access:
         """Return a deletion of the path."""
         return Access("delete", (context.files.absolute(args.path),), itself=True)
 
     async def preview(
-        self, args: DeleteArguments, call: ToolCallHandle, context: ToolContext
+        self, args: DeleteArguments, call: ToolCallHandle, context: CoderSession
     ) -> None:
         """Show the deleted text if the file can be read without permission."""
         await context.files.require_entry(args.path)
@@ -356,7 +359,7 @@ class Delete(Tool[DeleteArguments]):
             await call.add_diff(path, loaded.raw, None)
 
     async def run(
-        self, args: DeleteArguments, call: ToolCallHandle, context: ToolContext
+        self, args: DeleteArguments, call: ToolCallHandle, context: CoderSession
     ) -> Outcome:
         """Delete it."""
         path = context.files.absolute(args.path)
@@ -375,7 +378,7 @@ class Delete(Tool[DeleteArguments]):
         return Outcome((text,))
 
 
-async def _check_saved(path: str, context: ToolContext) -> None:
+async def _check_saved(path: str, context: CoderSession) -> None:
     """Raise `ToolFailed` if unsaved changes in the editor would be lost."""
     if await asyncio.to_thread(_is_file, path):
         await context.files.check_saved(path)

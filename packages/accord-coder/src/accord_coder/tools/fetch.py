@@ -1,4 +1,8 @@
-"""The tool `fetch`: downloads web pages, if the user has enabled that."""
+"""The tool `fetch`: downloads web pages, if the user has enabled that, and converts them to text.
+
+A page comes from an IP address that was resolved and checked before. The modules for the network
+are imported on first use.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +30,7 @@ from accord_coder.tools import Tool
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.session import ToolContext
-
-# Downloads one web page from an IP address that was resolved and checked before.
+    from accord_coder.session import CoderSession
 
 _CONNECT_S = 10.0
 _PIECE_BYTES = 64 * 1024
@@ -117,7 +119,7 @@ class Download:
         )
 
 
-# Converts HTML to plain text for models: headings, lists, links and code.
+# HTML to plain text for models: headings, lists, links and code.
 #
 # Pages can be hostile, so they are read in one pass: an unclosed element lasts to the end of the
 # page. The parser of the standard library, which markdownify uses by default, takes minutes for
@@ -289,9 +291,6 @@ class _Reader:
         return f"{title}\n\n{body}".strip("\n") + "\n"
 
 
-# The modules for the network are imported on first use.
-
-
 _MAX_SECONDS = 30.0
 _MAX_BYTES = 5 * 1024 * 1024
 _MAX_REDIRECTS = 5
@@ -314,22 +313,22 @@ class Fetch(Tool[FetchArguments]):
     arguments_type = FetchArguments
     cancellable = True
 
-    def title(self, args: FetchArguments, context: ToolContext) -> str:
+    def title(self, args: FetchArguments, context: CoderSession) -> str:
         """Return a title with the URL."""
         return f"Fetch {one_line(args.url)}"
 
-    def access(self, args: FetchArguments, context: ToolContext) -> Access:
+    def access(self, args: FetchArguments, context: CoderSession) -> Access:
         """Return a fetch of the URL."""
         return Access("fetch", subject=args.url)
 
     async def preview(
-        self, args: FetchArguments, call: ToolCallHandle, context: ToolContext
+        self, args: FetchArguments, call: ToolCallHandle, context: CoderSession
     ) -> None:
         """Refuse an invalid URL before the user is asked."""
         _check_url(args.url)
 
     async def run(
-        self, args: FetchArguments, call: ToolCallHandle, context: ToolContext
+        self, args: FetchArguments, call: ToolCallHandle, context: CoderSession
     ) -> Outcome:
         """Download it and follow redirects; another host requires permission again."""
         url = _check_url(args.url)
@@ -365,7 +364,7 @@ def _check_url(address: str) -> SplitResult:
     return url._replace(fragment="")
 
 
-async def _get(url: SplitResult, context: ToolContext) -> Page:
+async def _get(url: SplitResult, context: CoderSession) -> Page:
     host = url.hostname or ""
     try:
         async with asyncio.timeout(_MAX_SECONDS):
@@ -382,7 +381,7 @@ async def _get(url: SplitResult, context: ToolContext) -> Page:
         raise ToolFailed(f"{host} cannot be reached: {reason}") from exc
 
 
-async def _address_of(url: SplitResult, context: ToolContext) -> str:
+async def _address_of(url: SplitResult, context: CoderSession) -> str:
     """Resolve the host; raise `ToolFailed` for addresses outside the public internet."""
     host = url.hostname or ""
     try:

@@ -1,4 +1,7 @@
-"""The tool `grep`: searches files with ripgrep, or with `searcher` if it is not installed."""
+"""The tool `grep`: searches files with ripgrep, or with `search` if it is not installed.
+
+The output of `rg --json` is parsed in pieces.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,7 @@ from accord_coder.tools.search import MAX_FILE_BYTES, Search, matcher
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.session import ToolContext
-
-# Parses the output of `rg --json` in pieces, and formats the matches.
+    from accord_coder.session import CoderSession
 
 _MAX_CHARACTERS = 500  # of a line
 
@@ -179,22 +180,24 @@ class Grep(Tool[GrepArguments]):
     parallel = True
     cancellable = True
 
-    def title(self, args: GrepArguments, context: ToolContext) -> str:
+    def title(self, args: GrepArguments, context: CoderSession) -> str:
         """Return a title with the expression and the path."""
         where = context.files.shown(args.path)
         if args.glob is not None:
             where = args.glob if where == "." else f"{where} ({args.glob})"
         return f"Search for {one_line(args.pattern)}" + ("" if where == "." else f" in {where}")
 
-    def locations(self, args: GrepArguments, context: ToolContext) -> Sequence[ToolCallLocation]:
+    def locations(self, args: GrepArguments, context: CoderSession) -> Sequence[ToolCallLocation]:
         """Return the searched path; the matches are added at the end."""
         return (ToolCallLocation(context.files.absolute(args.path)),)
 
-    def access(self, args: GrepArguments, context: ToolContext) -> Access:
+    def access(self, args: GrepArguments, context: CoderSession) -> Access:
         """Return a read of the path."""
         return Access("read", (context.files.absolute(args.path),))
 
-    async def run(self, args: GrepArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
+    async def run(
+        self, args: GrepArguments, call: ToolCallHandle, context: CoderSession
+    ) -> Outcome:
         """Return the lines that match."""
         base = context.files.absolute(args.path)
         real = await asyncio.to_thread(context.files.roots.resolve, base)
@@ -215,7 +218,7 @@ class Grep(Tool[GrepArguments]):
 
 
 async def _search(
-    args: GrepArguments, base: str, real: str, context: ToolContext, notes: list[str]
+    args: GrepArguments, base: str, real: str, context: CoderSession, notes: list[str]
 ) -> Matches:
     """Run the search until it ends or reaches the limit; add notes about what is left out."""
     enough = asyncio.Event()

@@ -30,7 +30,7 @@ from accord_coder.tools import Tool
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.session import ToolContext
+    from accord_coder.session import CoderSession
 
 
 _MAX_NAME = 64  # limit of model providers
@@ -84,16 +84,16 @@ class McpTool(Tool[Any]):
         except (msgspec.DecodeError, msgspec.ValidationError) as exc:
             raise ToolFailed(f"The arguments of {self.name} are not a JSON object: {exc}") from exc
 
-    def title(self, args: dict[str, Any], context: ToolContext) -> str:
+    def title(self, args: dict[str, Any], context: CoderSession) -> str:
         """Return a title with the tool and its server."""
         return f"{self._shown} ({self._connection.name})"
 
-    def access(self, args: dict[str, Any], context: ToolContext) -> Access:
+    def access(self, args: dict[str, Any], context: CoderSession) -> Access:
         """Return an access to the tool of the server."""
         return Access("mcp", subject=f"{self._connection.name}/{self._listed.name}")
 
     async def run(
-        self, args: dict[str, Any], call: ToolCallHandle, context: ToolContext
+        self, args: dict[str, Any], call: ToolCallHandle, context: CoderSession
     ) -> Outcome:
         """Call the tool."""
         title = call.title

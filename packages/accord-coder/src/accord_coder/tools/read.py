@@ -1,4 +1,4 @@
-"""The tool `read`: reads text by lines, and images."""
+"""The tools that only read: `read` (text by lines, and images), `list`, and `glob`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from accord_coder.tools.search import Entry, matcher, walk
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.session import ToolContext
+    from accord_coder.session import CoderSession
 
 _MAX_IMAGE_BYTES = 5 * 1024 * 1024
 _PIECE_BYTES = 256 * 1024  # read at once of a very long line
@@ -46,27 +46,29 @@ class Read(Tool[ReadArguments]):
     arguments_type = ReadArguments
     parallel = True
 
-    def title(self, args: ReadArguments, context: ToolContext) -> str:
+    def title(self, args: ReadArguments, context: CoderSession) -> str:
         """Return a title with the path."""
         return f"Read {context.files.shown(args.path)}"
 
-    def locations(self, args: ReadArguments, context: ToolContext) -> Sequence[ToolCallLocation]:
+    def locations(self, args: ReadArguments, context: CoderSession) -> Sequence[ToolCallLocation]:
         """Return the file and the first line."""
         return (ToolCallLocation(context.files.absolute(args.path), args.line),)
 
-    def access(self, args: ReadArguments, context: ToolContext) -> Access:
+    def access(self, args: ReadArguments, context: CoderSession) -> Access:
         """Return a read of the file."""
         return Access("read", (context.files.absolute(args.path),))
 
     async def preview(
-        self, args: ReadArguments, call: ToolCallHandle, context: ToolContext
+        self, args: ReadArguments, call: ToolCallHandle, context: CoderSession
     ) -> None:
         """Fail before the user is asked if the file does not exist."""
         files = context.files
         if await files.is_reachable(args.path) and not await files.has_entry(args.path):
             await files.load(args.path)  # the editor can have it
 
-    async def run(self, args: ReadArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
+    async def run(
+        self, args: ReadArguments, call: ToolCallHandle, context: CoderSession
+    ) -> Outcome:
         """Return the text, or the image."""
         files, path = context.files, args.path
         head = await files.head(path)
@@ -143,7 +145,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _part_of_large(
-    args: ReadArguments, context: ToolContext, stop: Callable[[], bool]
+    args: ReadArguments, context: CoderSession, stop: Callable[[], bool]
 ) -> _LineRange:
     """Read from a file that is too large for memory; it cannot be edited."""
     part = _LineRange(args, args.path)
@@ -159,7 +161,7 @@ def _part_of_large(
 
 
 async def _image(
-    mime_type: str, args: ReadArguments, call: ToolCallHandle, context: ToolContext
+    mime_type: str, args: ReadArguments, call: ToolCallHandle, context: CoderSession
 ) -> Outcome:
     data = await context.files.bytes(args.path, _MAX_IMAGE_BYTES + 1)
     if data is None or len(data) > _MAX_IMAGE_BYTES:
@@ -182,8 +184,6 @@ def _image_type(head: bytes) -> str | None:
         return "image/webp"
     return None
 
-
-# The tools `list` and `glob`: list directories, and find files by patterns.
 
 _MAX_PATHS = 1000  # paths in a result
 _MAX_SECONDS = 30.0  # of a walk
@@ -208,19 +208,21 @@ class List(Tool[ListArguments]):
     arguments_type = ListArguments
     parallel = True
 
-    def title(self, args: ListArguments, context: ToolContext) -> str:
+    def title(self, args: ListArguments, context: CoderSession) -> str:
         """Return a title with the directory."""
         return f"List {context.files.shown(args.path)}"
 
-    def locations(self, args: ListArguments, context: ToolContext) -> Sequence[ToolCallLocation]:
+    def locations(self, args: ListArguments, context: CoderSession) -> Sequence[ToolCallLocation]:
         """Return the directory."""
         return (ToolCallLocation(context.files.absolute(args.path)),)
 
-    def access(self, args: ListArguments, context: ToolContext) -> Access:
+    def access(self, args: ListArguments, context: CoderSession) -> Access:
         """Return a read of the directory."""
         return Access("read", (context.files.absolute(args.path),))
 
-    async def run(self, args: ListArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
+    async def run(
+        self, args: ListArguments, call: ToolCallHandle, context: CoderSession
+    ) -> Outcome:
         """Return the paths."""
         top = await _folder(args.path, context)
 
@@ -256,20 +258,22 @@ class Glob(Tool[GlobArguments]):
     arguments_type = GlobArguments
     parallel = True
 
-    def title(self, args: GlobArguments, context: ToolContext) -> str:
+    def title(self, args: GlobArguments, context: CoderSession) -> str:
         """Return a title with the pattern, and the directory unless it is the session's."""
         where = context.files.shown(args.path)
         return f"Find {args.pattern}" + ("" if where == "." else f" in {where}")
 
-    def locations(self, args: GlobArguments, context: ToolContext) -> Sequence[ToolCallLocation]:
+    def locations(self, args: GlobArguments, context: CoderSession) -> Sequence[ToolCallLocation]:
         """Return the directory."""
         return (ToolCallLocation(context.files.absolute(args.path)),)
 
-    def access(self, args: GlobArguments, context: ToolContext) -> Access:
+    def access(self, args: GlobArguments, context: CoderSession) -> Access:
         """Return a read of the directory."""
         return Access("read", (context.files.absolute(args.path),))
 
-    async def run(self, args: GlobArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
+    async def run(
+        self, args: GlobArguments, call: ToolCallHandle, context: CoderSession
+    ) -> Outcome:
         """Return the paths."""
         top = await _folder(args.path, context)
         fits = matcher(args.pattern.removesuffix("/"))
@@ -309,7 +313,7 @@ class _FoundPaths(NamedTuple):
     is_complete: bool
 
 
-async def _folder(path: str, context: ToolContext) -> str:
+async def _folder(path: str, context: CoderSession) -> str:
     """Return the real path of a directory; raise `ToolFailed`."""
     real = await asyncio.to_thread(context.files.roots.resolve, context.files.absolute(path))
     if not await asyncio.to_thread(os.path.isdir, real):
@@ -321,7 +325,7 @@ async def _folder(path: str, context: ToolContext) -> str:
 def _collect(
     entries: Iterable[Entry],
     args: ListArguments | GlobArguments,
-    context: ToolContext,
+    context: CoderSession,
     limit: _TimeLimit,
 ) -> _FoundPaths:
     """Return the first paths as models see them, and the total number."""

@@ -1,6 +1,11 @@
-"""A program that searches files without ripgrep; its output is that of `rg --json`.
+"""Walks directories without ignored files, and as a program searches files if there is no ripgrep.
 
-It is a separate process, like ripgrep: no thread can stop a regular expression that backtracks.
+Like ripgrep, `walk` reads the `.gitignore` files from the repository's root down, or from the root
+of the file system without a repository. It does not read `.git/info/exclude`, the user's list, and
+`.ignore` files. Links are listed but not followed; `.git` is skipped.
+
+The search is a separate process (`main`), like ripgrep: no thread can stop a regular expression
+that backtracks. Its output is that of `rg --json`.
 """
 
 from __future__ import annotations
@@ -18,12 +23,6 @@ import msgspec
 
 from accord_coder.settings import with_parents
 from accord_coder.wildcards import PatternTooLong, Wildcards, check_length, git_pattern
-
-# Walks directories, without the files that `.gitignore` files ignore.
-#
-# Like ripgrep, it reads the `.gitignore` files from the repository's root down, or from the root of
-# the file system without a repository. It does not read `.git/info/exclude`, the user's list, and
-# `.ignore` files. Links are listed but not followed; `.git` is skipped.
 
 _MAX_IGNORE_CHARACTERS = 250_000  # of a file
 
