@@ -18,8 +18,9 @@ from accord_coder.settings import Settings
 
 if TYPE_CHECKING:
     from accord import Session, SessionStore, Turn
-    from accord_coder.models.base import Model, RetryPolicy
+    from accord_coder.models.base import Model
     from accord_coder.models.keys import ApiKeys
+    from accord_coder.models.remote import RetryPolicy
     from accord_coder.permissions.rules import TrustStore
     from accord_coder.session import CoderSession
 
