@@ -13,8 +13,8 @@ from accord_inspector.json_words import json_words
 from accord_inspector.strange_lines import StrangeLines
 
 SLOW_S = 5.0  # for `initialize`; later, the page says that the program has not responded
-_STDERR_LINES = 8
-_LINE_CHARACTERS = 200
+_SHOWN_LINES = 8
+_SHOWN_CHARACTERS = 200
 
 _ARGUMENTS = (
     "Check the command: many programs are an agent only with an argument such as acp or --acp."
@@ -53,7 +53,7 @@ def why_ended(error: BaseException | None, name: str, *, is_connected: bool) -> 
     if not isinstance(error, ConnectionLost) or is_connected:
         return text
     if error.exit_status is not None:
-        last = (error.stderr or "").strip().rpartition("\n")[2].strip()[:_LINE_CHARACTERS]
+        last = (error.stderr or "").strip().rpartition("\n")[2].strip()[:_SHOWN_CHARACTERS]
         text = f"{name} {exit_text(error.exit_status)} before it responded to initialize"
         return f"{text}: {last}" if last else text
     if error.stderr is not None:
@@ -85,7 +85,7 @@ def trouble_of(seen: Seen) -> dict[str, Any] | None:
         advice.append(_STDOUT)
     if is_over and seen.is_restartable:
         advice.append(_AGAIN)
-    stderr = [line for line in seen.stderr if line.strip()][-_STDERR_LINES:]
+    stderr = [line for line in seen.stderr if line.strip()][-_SHOWN_LINES:]
     lines = _lines_text(seen.lines) if seen.lines.count else ""
     return {"text": text, "lines": lines, "advice": advice, "stderr": stderr}
 

@@ -28,7 +28,7 @@ _ROWS = 500  # in one window
 _FILTER_S = 0.3  # for a filter, before the rows that are known are returned
 
 
-def routes(inspection: Inspection) -> Sequence[BaseRoute]:
+def list_routes(inspection: Inspection) -> Sequence[BaseRoute]:
     """Return the routes about messages, recordings and the agent."""
     api = _Api(inspection)
     return (

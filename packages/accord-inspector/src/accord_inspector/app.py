@@ -11,15 +11,13 @@ from starlette.routing import BaseRoute, Mount, Route
 from accord.remote.asgi_socket import handshake_of
 from accord.remote.asgi_types import Event, Receive, Scope, Send
 from accord.remote.connection_limits import ConnectionLimits
-from accord_inspector import (
-    api,
-    comparisons,
-    exports,
-    faults_api,
-    forms_api,
-    panels_api,
-    waterfall,
-)
+from accord_inspector.api import list_routes
+from accord_inspector.exports import export_routes
+from accord_inspector.comparisons import comparison_routes
+from accord_inspector.faults_api import fault_routes
+from accord_inspector.panels_api import panel_routes
+from accord_inspector.forms_api import form_routes
+from accord_inspector.waterfall import waterfall_routes
 from accord_inspector.access import HEADERS, PageAccess
 from accord_inspector.inspection import Inspection
 from accord_inspector.json_http import ApiError
@@ -104,15 +102,15 @@ def _routes(inspection: Inspection) -> list[BaseRoute]:
         return files.index()
 
     return [
-        *api.routes(inspection),
+        *list_routes(inspection),
         *timeline_routes(inspection),
         *conversation_routes(inspection.conversations.of),
-        *forms_api.routes(inspection),
-        *faults_api.routes(inspection),
-        *panels_api.routes(inspection),
-        *exports.routes(inspection),
-        *comparisons.routes(inspection),
-        *waterfall.routes(inspection),
+        *form_routes(inspection),
+        *fault_routes(inspection),
+        *panel_routes(inspection),
+        *export_routes(inspection),
+        *comparison_routes(inspection),
+        *waterfall_routes(inspection),
         Route("/api/{rest:path}", _unknown),
         Mount("/page", files),
         Route("/{rest:path}", page, methods=["GET"]),

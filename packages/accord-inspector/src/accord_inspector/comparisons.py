@@ -28,7 +28,7 @@ _SHOWN = 2000  # differences
 _SUFFIXES = re.compile(r"(\.[A-Za-z0-9]{1,8}){0,3}$")
 
 
-def routes(inspection: Inspection) -> Sequence[BaseRoute]:
+def comparison_routes(inspection: Inspection) -> Sequence[BaseRoute]:
     """Return the routes that compare."""
     comparisons = _Comparisons(inspection)
     return (

@@ -50,7 +50,7 @@ class _Selected:
                 yield _without_secrets(record)
 
 
-def routes(inspection: Inspection) -> Sequence[BaseRoute]:
+def export_routes(inspection: Inspection) -> Sequence[BaseRoute]:
     """Return the route that exports."""
 
     async def export(request: Request) -> Response:

@@ -16,9 +16,9 @@ from accord_inspector.json_http import ApiError, body_of, json_response
 from accord_inspector.live_inspection import LiveInspection
 
 
-def routes(inspection: Inspection) -> Sequence[BaseRoute]:
+def fault_routes(inspection: Inspection) -> Sequence[BaseRoute]:
     """Return the routes of the view Faults; each returns the state of all faults."""
-    api = _Api(inspection)
+    api = _FaultsApi(inspection)
     return (
         Route("/api/faults", api.show, methods=["GET"]),
         Route("/api/faults", api.add, methods=["POST"]),
@@ -27,7 +27,7 @@ def routes(inspection: Inspection) -> Sequence[BaseRoute]:
     )
 
 
-class _Api:
+class _FaultsApi:
     def __init__(self, inspection: Inspection) -> None:
         self._inspection = inspection
 

@@ -24,7 +24,7 @@ from accord_trace.records import Direction
 Kind: TypeAlias = Literal["request", "notification"]
 
 
-def routes(inspection: Inspection) -> Sequence[BaseRoute]:
+def form_routes(inspection: Inspection) -> Sequence[BaseRoute]:
     """Return the routes of the view Send."""
     api = _Api(inspection)
     return (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
+from accord.remote.asgi_types import Scope
 
 PAGE: Path = Path(__file__).parent / "page"
 _KEPT = "private, max-age=31536000, immutable"

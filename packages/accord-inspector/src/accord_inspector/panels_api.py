@@ -26,9 +26,9 @@ _MEASURE_S = 1.0  # between two samples
 _COUNT_S = 0.3  # for the statistics of one request
 
 
-def routes(inspection: Inspection) -> Sequence[BaseRoute]:
+def panel_routes(inspection: Inspection) -> Sequence[BaseRoute]:
     """Return the routes of the panels; the process is measured from now on."""
-    api = _Api(inspection)
+    api = _PanelsApi(inspection)
     return (
         Route("/api/capabilities", api.capabilities),
         Route("/api/process", api.process),
@@ -36,7 +36,7 @@ def routes(inspection: Inspection) -> Sequence[BaseRoute]:
     )
 
 
-class _Api:
+class _PanelsApi:
     def __init__(self, inspection: Inspection) -> None:
         self._inspection = inspection
         self._statistics: dict[Messages, RunningStatistics] = {}

@@ -111,7 +111,7 @@ class Waterfall:
         }
 
 
-def routes(inspection: Inspection) -> Sequence[BaseRoute]:
+def waterfall_routes(inspection: Inspection) -> Sequence[BaseRoute]:
     """Return the route of the waterfall."""
     known: dict[View, Waterfall] = {}
 

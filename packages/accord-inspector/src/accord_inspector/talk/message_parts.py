@@ -9,7 +9,7 @@ from accord.text.excerpt import visible
 from accord.text.markdown_html import MarkdownParts
 from accord_inspector.talk.shown import contents_json
 
-MAX_CHARS = 1_000_000  # of one text of a message
+_MAX_MESSAGE_CHARS = 1_000_000  # of one text of a message
 
 
 class MessageParts:
@@ -51,12 +51,12 @@ class MessageParts:
             if self._message.role == "user":
                 start = len(self._parts) - (self._markdown is not None)
                 self._markdown = self._markdown or MarkdownParts()  # one part, without Markdown
-                self._put(start, [{"type": "plain", "text": visible(content[:MAX_CHARS])}], now)
+                self._put(start, [{"type": "plain", "text": visible(content[:_MAX_MESSAGE_CHARS])}], now)
             else:
                 before = 0 if self._markdown is None else len(self._markdown.parts)
                 self._markdown = self._markdown or MarkdownParts()
                 start = len(self._parts) - before
-                kept = self._markdown.update(content[:MAX_CHARS])
+                kept = self._markdown.update(content[:_MAX_MESSAGE_CHARS])
                 new = [{"type": "text", "html": html} for html in self._markdown.parts[kept:]]
                 self._put(start + kept, new, now)
             if self._contents == len(contents) - 1:
