@@ -6,23 +6,37 @@ An editor waits for `initialize`, so what only the other methods need is importe
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+from collections.abc import AsyncGenerator, Sequence
 from functools import cached_property
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accord import Agent, AuthRequired, Implementation, InvalidParams, RequestError, __version__
+from accord import (
+    Agent,
+    AuthRequired,
+    Implementation,
+    InvalidParams,
+    RequestError,
+    SessionStore,
+    __version__,
+)
 from accord.agent import AgentAuthMethod, AuthenticationMixin, TerminalAuthMethod
 from accord_coder.models.providers import PROVIDERS, ModelProvider, missing_key_error
-from accord_coder.settings import Settings
+from accord_coder.settings import Settings, private_dir
 
 if TYPE_CHECKING:
-    from accord import Session, SessionStore, Turn
+    from accord import Session, Turn
+    from accord.agent import Archived, SessionPage, StoredSession
     from accord_coder.models.base import Model
     from accord_coder.models.keys import ApiKeys
     from accord_coder.models.remote import RetryPolicy
     from accord_coder.permissions.rules import TrustStore
     from accord_coder.session import CoderSession
+
+log = logging.getLogger("accord_coder")
 
 _ENVIRONMENT = AgentAuthMethod(
     "environment",
@@ -68,8 +82,6 @@ class Coder(AuthenticationMixin, Agent):
     ) -> None:
         self.settings = settings or Settings()
         if store is None and self.settings.data is not None:
-            from accord_coder.store import UserStore
-
             store = UserStore(self.settings.data)
         self.store = store
         self.model = model  # used instead of the one in the settings
@@ -205,3 +217,83 @@ class Coder(AuthenticationMixin, Agent):
     def _drop_models(self) -> None:
         for session in self.sessions.values():
             session.data["state"].drop_model()
+
+
+class UserStore(SessionStore):
+    """Stores sessions in `sessions.sqlite` in a directory; only the user can read it.
+
+    If the file cannot be used, for example because the disk is full, the sessions stay in memory
+    until the process ends, and the log contains a message.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._opened: SessionStore | None = None
+        self._opening = asyncio.Lock()
+
+    async def _store(self) -> SessionStore:
+        if self._opened is None:
+            async with self._opening:
+                if self._opened is None:
+                    self._opened = await self._open()
+        return self._opened
+
+    async def _open(self) -> SessionStore:
+        import sqlite3  # it takes milliseconds, for which an editor would wait
+
+        from accord import MemoryStore, SqliteStore
+        from accord.agent import FallbackStore
+
+        path = self._folder / "sessions.sqlite"
+        try:
+            if not self._folder.is_dir():  # an existing folder keeps its mode
+                private_dir(self._folder)
+            store = SqliteStore(path)
+            await store.list(limit=1)
+        except (OSError, ValueError, sqlite3.Error) as exc:
+            log.error("! sessions are not stored: %s: %s", path, exc)
+            return MemoryStore()
+        return FallbackStore(store)
+
+    async def create(self, session: StoredSession, entries: Sequence[bytes] = ()) -> None:
+        await (await self._store()).create(session, entries)
+
+    async def get(self, session_id: str) -> StoredSession | None:
+        return await (await self._store()).get(session_id)
+
+    async def update(self, session: StoredSession) -> None:
+        await (await self._store()).update(session)
+
+    async def append(self, session_id: str, entry: bytes) -> None:
+        await (await self._store()).append(session_id, entry)
+
+    async def read(self, session_id: str) -> list[bytes]:
+        return await (await self._store()).read(session_id)
+
+    async def read_pages(self, session_id: str) -> AsyncGenerator[Sequence[bytes], None]:
+        async for page in (await self._store()).read_pages(session_id):
+            yield page
+
+    async def copy(self, session_id: str, session: StoredSession) -> None:
+        await (await self._store()).copy(session_id, session)
+
+    async def list(
+        self,
+        *,
+        cwd: str | None = None,
+        archived: Archived = "exclude",
+        cursor: str | None = None,
+        limit: int = 50,
+        principal: str | None = None,
+    ) -> SessionPage:
+        store = await self._store()
+        return await store.list(
+            cwd=cwd, archived=archived, cursor=cursor, limit=limit, principal=principal
+        )
+
+    async def delete(self, session_id: str) -> None:
+        await (await self._store()).delete(session_id)
+
+    async def aclose(self) -> None:
+        if self._opened is not None:
+            await self._opened.aclose()

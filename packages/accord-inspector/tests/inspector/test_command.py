@@ -16,7 +16,7 @@ import httpx2
 import pytest
 from click.testing import CliRunner
 
-from accord_inspector import serving
+from accord_inspector import command as serving
 from accord_inspector.command import command
 from inspector.inspector_process import SCRIPT_AGENT, Inspector, inspecting
 from sample_recordings import one_turn

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from accord.transports.base import Frame, NullReceiver, Receiver, Transport
-from accord_inspector import paced_transport
-from accord_inspector.paced_transport import PacedTransport
+from accord_inspector import inspected_transport as paced_transport
+from accord_inspector.inspected_transport import PacedTransport
 
 
 class Inner(Transport):

@@ -19,9 +19,9 @@ from msgspec import Meta, Struct
 from accord import ToolCallLocation
 from accord.local.command import LocalCommand
 from accord_coder.permissions.sensitive_files import is_secret
+from accord_coder.search import MAX_FILE_BYTES, Search, matcher
 from accord_coder.tool_results import Access, Outcome, ToolFailed, count_noun, fenced, one_line
 from accord_coder.tools import Tool, environment_without_keys
-from accord_coder.tools.search import MAX_FILE_BYTES, Search, matcher
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
@@ -286,7 +286,7 @@ def _argv(args: GrepArguments, real: str) -> list[str]:
             sys.executable,
             "-P",
             "-m",
-            "accord_coder.tools.search",
+            "accord_coder.search",
             msgspec.json.encode(search).decode(),
         ]
     argv = [

@@ -13,9 +13,9 @@ from msgspec import Meta, Struct
 
 from accord import ImageContent, ToolCallLocation
 from accord_coder.files import MAX_BYTES, in_thread
+from accord_coder.search import Entry, matcher, walk
 from accord_coder.tool_results import MAX_CHARACTERS, Access, Outcome, ToolFailed, fenced
 from accord_coder.tools import Tool
-from accord_coder.tools.search import Entry, matcher, walk
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle

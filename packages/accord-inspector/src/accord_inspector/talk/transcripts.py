@@ -21,8 +21,15 @@ from accord.client.events import ContentChunk as ContentEvent
 from accord.errors import DecodeError, RequestError
 from accord.text import lenient_json
 from accord.types.session import TokenUsage
-from accord_inspector.talk.session_log import Clock, Entry, SessionLog, Stamp
-from accord_inspector.talk.wire import Wire, session_of, wire_of
+from accord_inspector.talk.session_log import (
+    Clock,
+    Entry,
+    SessionLog,
+    Stamp,
+    Wire,
+    session_of,
+    wire_of,
+)
 from accord_trace.records import Record
 
 CLIENT = "Client"
