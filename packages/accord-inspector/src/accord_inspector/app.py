@@ -1,4 +1,7 @@
-"""The ASGI application of the inspector: access first, then the page and its API."""
+"""The ASGI application of the inspector: access first, then the page and its API.
+
+A token in the first address opens the page once for each browser; all other requests have a cookie.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,6 @@ from accord_inspector.list_api import comparison_routes, export_routes, list_rou
 from accord_inspector.panels import fault_routes, panel_routes
 from accord_inspector.talk import conversation_routes
 from accord_inspector.timeline import timeline_routes, waterfall_routes
-
-# Decides who may use the page: a token in the first address, a cookie for all other requests.
 
 # Of every response: nothing runs that is not a file of the page, and nothing is embedded.
 _POLICY = (
@@ -111,8 +112,6 @@ def _equal(given: str, expected: str) -> bool:
     return hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode())
 
 
-# Reads what a response has left of the body of its request.
-#
 # The server closes a connection whose request was read only in part, and the browser may have sent
 # the next request on it.
 
@@ -148,8 +147,6 @@ class UnreadBody:
         while not self._is_read and left > 0:
             left -= len((await self.receive()).get("body", b""))
 
-
-# Serves the files of the page at addresses that change with them, so that browsers keep them.
 
 PAGE: Path = Path(__file__).parent / "page"
 _KEPT = "private, max-age=31536000, immutable"

@@ -1,4 +1,8 @@
-"""`accord inspect`: shows messages on a web page, live or from a recording."""
+"""`accord inspect`: shows messages on a web page, live or from a recording.
+
+First what the words of the command line mean (recordings, commands, addresses, classes), then the
+server, which runs until a signal or the inspection ends it, then the command.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +41,6 @@ from accord_terminal.toolkit.remote_token import TOKEN_VARIABLE, read_token, tok
 from accord_trace.piped import is_pipe
 from accord_trace.reading import TraceError
 from accord_trace.trace import open_trace
-
-# What the words of `accord inspect` mean: recordings, commands, addresses, classes.
 
 _CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 # Runs a class, or an instance, in a process of its own.
@@ -143,8 +145,6 @@ def _url_starter(url: str, options: LiveOptions) -> AgentStarter:
 
     return start
 
-
-# Runs an inspection and its server until a signal ends both.
 
 PORT = 8766
 

@@ -1,4 +1,7 @@
-"""Explains a message: what its fields mean, and where it differs from its type."""
+"""Explains a message: what its fields mean, and where it differs from its type.
+
+The fields of a value, and their types, are those of the wire types of a version.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +43,6 @@ from accord_conformance.traffic.strict_types import (
     format_value,
     owner_of,
 )
-
-# The fields of a value, each with its type, as the wire types of a version describe them.
 
 _KEY = 100  # characters of a key in a path, as in `find_problems`
 _NAMES = 6  # of types or values, in the text of a shape

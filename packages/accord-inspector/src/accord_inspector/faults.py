@@ -1,4 +1,8 @@
-"""Faults that the inspector puts on a connection, switched on and off while it runs."""
+"""Faults that the inspector puts on a connection, switched on and off while it runs.
+
+`Faults` has the switches. A direction of a connection acts on them for each frame: delay, loss,
+damage, another order. The agent's process can be suspended too.
+"""
 
 from __future__ import annotations
 
@@ -492,9 +496,6 @@ class FaultPath:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
-
-
-# Suspends the agent's process, and continues it.
 
 
 def suspender(pid: int) -> Callable[[bool], None] | None:

@@ -1,4 +1,8 @@
-"""The methods that can be sent by hand, with a schema of their params and params that work."""
+"""Messages that are sent by hand: the methods, a schema of their params, and params that work.
+
+The suggested params come from the schema and from what the recording shows of the agent: sessions,
+modes, ids. At the end is the part of the API for it.
+"""
 
 from __future__ import annotations
 
@@ -408,8 +412,6 @@ def _references(node: Any) -> Iterator[str]:
         for value in node:
             yield from _references(value)
 
-
-# The part of the API that sends messages by hand.
 
 Kind: TypeAlias = Literal["request", "notification"]
 

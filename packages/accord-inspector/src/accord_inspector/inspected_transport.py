@@ -1,4 +1,8 @@
-"""A transport that is recorded, with faults, and with messages that are sent by hand."""
+"""A transport that is recorded, with faults, and with messages that are sent by hand.
+
+Its layers, from the agent outward: faults in both directions, then pacing (frames are passed on in
+short parts, so that the page is served in between), then the recording.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ from accord_inspector.faults import FaultPath, Faults
 from accord_trace.recording import HopRecorder
 from accord_trace.records import Direction
 
-# Recognizes requests that were sent by hand, and the responses to them, by their ids.
+# Requests that were sent by hand, and the responses to them, are recognized by their ids.
 
 INJECTED = "inspect-"  # the ids of requests that are sent by hand begin with it
 _INJECTED_ID = re.compile(rb'"id"\s*:\s*"inspect-')

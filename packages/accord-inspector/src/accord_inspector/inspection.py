@@ -1,4 +1,9 @@
-"""What the page shows: recordings, or an agent that is running."""
+"""What the page shows: recordings, or an agent that is running.
+
+`Inspection` is the base of all kinds. `Hub` pushes what changes to the open pages, each over a
+WebSocket of its own; `MessageWatcher` is what one page sees of the messages: those that its filter
+selects, as they come.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +32,6 @@ from accord_inspector.messages import Messages, View, row_json
 from accord_inspector.talk import Conversations
 from accord_trace.filtering import Filter
 from accord_trace.reading import TraceError
-
-# What one page sees of the messages: those that its filter selects, as they come.
 
 _ROWS = 50  # the newest of those that came, in one message to the page
 _RATE_S = 1.0
@@ -161,8 +164,6 @@ class MessageWatcher:
         """Return whether the rate is to be counted again."""
         return perf_counter() - self._counted[0] >= _RATE_S
 
-
-# Pushes what changes to the open pages, each over a WebSocket of its own.
 
 INTERVAL_S = 0.1  # between two messages to a page
 _WORK_S = 0.05  # of work, before the page is told how far it is
@@ -355,9 +356,6 @@ class _Tab:
 
     def writable(self) -> None:
         self._room.set()
-
-
-# Judges the recordings that a page looks at.
 
 
 class JudgedRecordings:

@@ -1,4 +1,4 @@
-"""Requests and responses in JSON, and the errors that the page shows."""
+"""Requests and responses of the page: JSON, errors for the user, and filters in addresses."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def body_of(request: Request) -> dict[str, Any]:
     return value
 
 
-# The words of JSON for types: the page is read by developers of any language.
+# The page is read by developers of any language: errors name types as JSON does.
 
 _WORDS: Final[dict[str, str]] = {
     "str": "string",
@@ -86,7 +86,7 @@ def _renamed(found: re.Match[str]) -> str:
     return " or ".join(_WORDS[name] for name in names)
 
 
-# Filters of the list of messages, as query parameters of addresses.
+# Filters of the list of messages, as query parameters
 
 _DIRECTIONS: dict[str, Direction | None] = {
     "": None,

@@ -1,4 +1,9 @@
-"""The rules that the messages of a recording break, as they are found by another process."""
+"""The rules that the messages of a recording break, as another process finds them.
+
+The process is `python -m accord_inspector.judged FILE` (`main`). It judges one connection at a time
+by the rules of the protocol. Each line of stdin is the number of messages that may be judged now;
+the empty line says that the recording has ended. Lines of stdout are `Progress`. `Judged` runs it.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +33,6 @@ from accord_trace.message_index import MessageIndex
 from accord_trace.reading import TraceError, trace_files
 from accord_trace.records import Record
 
-# What a broken rule is, for the page and for the process that judges.
-
 
 class BrokenRule(Struct, frozen=True, kw_only=True):
     """A rule that message `n` breaks; `others` are the numbers of the other messages involved."""
@@ -43,7 +46,7 @@ class BrokenRule(Struct, frozen=True, kw_only=True):
     others: list[int] = []
 
 
-# Finds messages that differ from the one before in a text only, so that they break no rule.
+# Messages that differ from the one before in a text only break no rule.
 
 _CHUNK = b'_chunk"'
 _TEXT = re.compile(rb'"text": ?"')
@@ -91,8 +94,6 @@ def _form_of(record: Record) -> _Form | None:
         return None
     return record.dir, frame[: found.end()], frame[text.end() :]
 
-
-# Judges the messages of a recording by the rules of the protocol, one connection at a time.
 
 _MAX_CONNECTIONS = 1000
 
@@ -211,10 +212,7 @@ def _severity(finding: Finding, version: int | None) -> str:
     return "error" if rule.is_must else "warning" if rule.is_should else "advice"
 
 
-# Judges a recording in a process of its own: `python -m accord_inspector.judged FILE`.
-#
-# Each line of stdin is the number of messages that may be judged now; the empty line says that the
-# recording has ended. Lines of stdout are `Progress`.
+# The process that judges
 
 _REPORT_S = 0.2
 _REPORTED = 200  # broken rules in one line

@@ -1,4 +1,8 @@
-"""Compares two recordings for the page, as `accord trace diff` does: it does the work."""
+"""The JSON API of the list of messages, and of recordings: rows, exports, comparisons.
+
+It is private: it may change with every version. A comparison is that of `accord trace diff`; an
+export is without secrets.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +41,7 @@ from accord_trace.summary import summary
 from accord_trace.text_search import TextSearch
 from accord_trace.transcript import transcript
 
-# The rows of the list, with what each message says and which rules it breaks.
+# Rows, with what each message says and which rules it breaks
 
 _CHARACTERS = 160
 _MAX_BYTES = 64 * 1024  # of a message that is decoded for its row
@@ -123,7 +127,7 @@ def _listed(
     return found
 
 
-# The JSON API of the page. It is private: it may change with every version.
+# The list
 
 
 _ROWS = 500  # in one window
@@ -253,7 +257,7 @@ def _number(text: str, name: str) -> int:
         raise ApiError(400, f"{name}: expected a whole number, got {text!r}") from None
 
 
-# The messages of the list as a file in another format, without secrets.
+# Exports
 
 _PAUSE_S = 0.05
 _PAUSES = 6000

@@ -1,4 +1,8 @@
-"""What inspections of a running agent share: the recording, stderr, the state of the process."""
+"""Inspections of a running agent: what they share, and the one whose client is the page.
+
+They share the recording, stderr and the state of the process. If a program is not a working agent,
+`trouble_of` tells in plain words what is wrong and what to do.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +36,6 @@ from accord_inspector.json_http import ApiError, json_words
 from accord_trace.reading import TraceError
 from accord_trace.recording import Recording
 from accord_trace.records import Direction
-
-# What is wrong with a program that is not a working agent, in plain words, and what to do.
 
 SLOW_S = 5.0  # for `initialize`; later, the page says that the program has not responded
 _SHOWN_LINES = 8
@@ -294,9 +296,6 @@ class LiveInspection(Inspection):
         item = {"at": round(self.recording.now(), 3), "text": line[:_LINE_CHARACTERS]}
         self.stderr.append(item)
         self.hub.push("stderr", item)
-
-
-# Runs an agent whose client is the page.
 
 
 class AgentOutput(NamedTuple):

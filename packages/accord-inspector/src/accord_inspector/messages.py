@@ -1,4 +1,4 @@
-"""The messages of one recording, and the parts of them that filters select."""
+"""The messages of one recording as it grows, the parts that filters select, and their order."""
 
 from __future__ import annotations
 
@@ -185,9 +185,6 @@ class View:
             yield self._index.row(self.number(position))
 
 
-# What the page lists of each message.
-
-
 def row_json(row: MessageRow) -> dict[str, Any]:
     """Return a row for the page: `n` counts from 0, `pair` is the response or the request.
 
@@ -216,8 +213,6 @@ def row_json(row: MessageRow) -> dict[str, Any]:
         found["seconds"] = row.latency_s
     return found
 
-
-# Finds the last handshake of a recording.
 
 _LOOKED = 2000  # messages, from the end and from the start
 

@@ -1,4 +1,7 @@
-"""The part of the API that switches faults."""
+"""The panels: capabilities, process, statistics, and the switches of faults.
+
+Each part makes what one panel shows; the routes of the API are at the end.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ from accord_inspector.messages import Messages, last_initialize
 from accord_trace.records import Record
 from accord_trace.stats import StatsCounter
 
-# What both sides offered in `initialize`, out of all that the protocol defines.
+# Capabilities: what both sides offered in `initialize`, out of all that the protocol defines.
 
 Side = Literal["client", "agent"]
 
@@ -144,7 +147,7 @@ def _methods(version: str) -> dict[str, list[str]]:
     return found
 
 
-# Memory and processor time of the agent's processes, and their environment.
+# Process: memory and processor time of the agent's processes, and their environment.
 
 _SAMPLES = 900  # kept: 15 minutes at one per second
 # Variables whose values are shown: places and languages, which are not secret.
@@ -215,7 +218,7 @@ class ResourceMeter:
         return sample
 
 
-# Statistics of a recording, counted in short parts while it grows.
+# Statistics, counted in short parts while the recording grows
 
 _LISTED = 1000  # turns, tool calls and points of the context, the latest
 _BUCKETS = 240
@@ -303,7 +306,7 @@ class RunningStatistics:
         }
 
 
-# The part of the API for the panels: capabilities, process, statistics.
+# Routes
 
 _MEASURE_S = 1.0  # between two samples
 _COUNT_S = 0.3  # for the statistics of one request

@@ -1,4 +1,4 @@
-"""Shows recordings: one file, or those of a folder."""
+"""Shows recordings: one file, or those of a folder, which may be very many."""
 
 from __future__ import annotations
 

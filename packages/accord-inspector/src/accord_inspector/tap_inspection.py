@@ -1,4 +1,8 @@
-"""Stands between an editor and an agent: passes everything through, and shows it."""
+"""Stands between an editor and an agent: passes everything through, and shows it.
+
+Bytes pass unchanged, and are not read as lines for that. Their lines are recorded later, so that
+recording does not delay the next bytes.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +26,6 @@ from accord_inspector.json_http import ApiError
 from accord_inspector.live_inspection import LiveInspection
 from accord_trace.recording import HopRecorder, Recording
 from accord_trace.records import Direction
-
-# What a tap has passed on and not yet recorded: recording does not delay the next bytes.
 
 _PAUSE_S = 0.01  # messages of a dialogue are recorded together
 _BYTES = 128 * 1024  # that are recorded at once
@@ -68,8 +70,6 @@ class PassedBytes:
         self._recording.flush()
         self._written()
 
-
-# Transports that pass bytes on as they are, without reading them as lines.
 
 OnData: TypeAlias = Callable[[bytes], None]
 
@@ -118,9 +118,6 @@ class ByteProcess(ProcessTransport):
     def _received(self, data: bytes) -> None:
         if self._closed is None:
             self._on_data(data)
-
-
-# One direction of a tap: bytes pass unchanged, and their lines are recorded.
 
 
 class _Source(Protocol):

@@ -1,4 +1,10 @@
-"""The requests of a recording by session and turn, with the time that each took."""
+"""The JSON API of the timeline: names, broken rules, explanations, copies, and the waterfall.
+
+A copy is a message as JSON, as a Python program, or as a shell command that repeats it. What other
+programs sent is only ever data in them: every text is quoted, and characters that a terminal would
+obey or that reorder text are written as escapes. The waterfall has the requests of a recording by
+session and turn, with the time that each took.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +39,7 @@ from accord_trace.filtering import Filter
 from accord_trace.message_index import MessageRow
 from accord_trace.records import Record
 
-# Writes a message as JSON, as a Python program and as a shell command that repeats it.
-#
-# What other programs sent is only ever data in them: every text is quoted, and characters that a
-# terminal would obey or that reorder text are written as escapes.
+# Copies
 
 _WIDTH = 96
 _ARGUMENT_BYTES = 100_000  # Linux takes 131,072 in one argument
@@ -262,7 +265,7 @@ def _dollar(character: str) -> str:
     return "".join(f"\\{byte:03o}" for byte in data)
 
 
-# The JSON API of the timeline: names, broken rules, explanations.
+# Names, broken rules, explanations
 
 _FILTER_S = 0.3
 _MAX_NAMES = 500

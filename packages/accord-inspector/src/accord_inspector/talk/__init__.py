@@ -1,4 +1,9 @@
-"""The conversation of one recording, as the page shows it."""
+"""The conversation of an inspection: one for each recording, and the client of a live agent.
+
+`transcripts` builds the transcripts of all sessions from recorded messages, `session_log` is one
+session as a list of entries for the page, `live_client` is what the user does on the page. Here are
+the entries and states of sessions as JSON, the conversation of one recording, and the routes.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +45,14 @@ from accord_inspector.talk.transcripts import Transcripts
 from accord_trace.message_index import MessageRow
 from accord_trace.records import Record
 
-# Entries and states of sessions as JSON for the page.
+__all__ = (
+    "Conversation",
+    "Conversations",
+    "RecordedMessages",
+    "conversation_routes",
+    "entry_json",
+    "session_json",
+)
 
 MAX_COMMANDS = 500
 
@@ -449,9 +461,6 @@ def _cause(log: SessionLog) -> Stamp:
     return log.last
 
 
-# The conversations of an inspection: one for each recording, and the client of a live agent.
-
-
 class _Hub(Protocol):
     def provide(self, name: str, value: Callable[[], Any]) -> None: ...
     def changed(self, name: str) -> None: ...
@@ -502,8 +511,6 @@ class Conversations:
         conversation.attach(client)
         return client
 
-
-# The addresses of the conversation in the API of the page.
 
 _Action: TypeAlias = Callable[[LiveClient, dict[str, Any]], Coroutine[Any, Any, Any]]
 

@@ -1,4 +1,8 @@
-"""The client of a live agent: what the user does on the page."""
+"""The client of a live agent: what the user does on the page, and what the agent asks the user.
+
+A prompt has text, uploaded files, and files by their path. Permissions and elicitations wait for an
+answer (`Questions`).
+"""
 
 from __future__ import annotations
 
@@ -50,8 +54,6 @@ from accord.types.mcp import McpServer
 from accord_inspector.json_http import ApiError, json_words
 from accord_inspector.talk.session_log import bounded, tool_call_json
 from accord_terminal.toolkit.mcp_file import McpFileError, mcp_servers
-
-# The content of a prompt that the page sends: text, uploaded files, and files by their path.
 
 MAX_FILES = 20
 MAX_FILE_BYTES = 8 * 1024 * 1024
@@ -141,8 +143,6 @@ def _uploaded(agent: ConnectedAgent, file: dict[str, Any], where: str) -> Conten
     except UnicodeDecodeError:
         return EmbeddedResource(uri, content, mime)
 
-
-# What the agent asks the user: permissions and elicitations that wait for an answer.
 
 MAX_ENDED = 20  # that are still shown
 

@@ -1,4 +1,8 @@
-"""One session as a growing list of entries for the page, with the version of each change."""
+"""One session as a growing list of entries for the page, with the version of each change.
+
+First the values: the messages of a protocol version as values of the client, then these as JSON for
+the page, bounded, with hidden characters made visible.
+"""
 
 from __future__ import annotations
 
@@ -60,8 +64,6 @@ from accord.types.tool_calls import Diff, TerminalView, ToolContent
 from accord.v2.update import MessageUpdateBase
 from accord.version import ProtocolVersion
 from accord.wire.codec import convert, decode
-
-# Reads the messages of one protocol version as values of the client.
 
 
 class _Details(Protocol):
@@ -145,8 +147,6 @@ def session_of(value: Any) -> str | None:
     found = value.get("sessionId") if lenient_json.is_object(value) else None
     return found if isinstance(found, str) else None
 
-
-# Values of a session as JSON for the page: text with hidden characters made visible, bounded.
 
 MAX_CHARS = 20_000  # of a text in a card; the message view has all of it
 MAX_ROWS = 500  # of a diff
@@ -343,8 +343,6 @@ def token_usage_json(usage: TokenUsage | None) -> dict[str, Any] | None:
         "cachedWrite": usage.cached_write,
     }
 
-
-# A growing message as parts for the page: HTML of its text, and its other content.
 
 _MAX_MESSAGE_CHARS = 1_000_000  # of one text of a message
 
