@@ -1,7 +1,6 @@
 """Faults that the inspector puts on a connection, switched on and off while it runs.
 
-`Faults` has the switches. A direction of a connection acts on them for each frame: delay, loss,
-damage, another order. The agent's process can be suspended too.
+`Faults` has those that are on; `FaultPath` is one direction of a connection, on which they act.
 """
 
 from __future__ import annotations
@@ -247,8 +246,6 @@ class Faults:
 def _is_suspend(active: ActiveFault) -> bool:
     return active.fault.kind == "suspend"
 
-
-# One direction of a connection, on which faults act.
 
 REORDER_S = 1.0  # for the next message to come, which overtakes this one
 

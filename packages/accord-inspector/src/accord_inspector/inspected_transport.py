@@ -1,7 +1,7 @@
 """A transport that is recorded, with faults, and with messages that are sent by hand.
 
-Its layers, from the agent outward: faults in both directions, then pacing (frames are passed on in
-short parts, so that the page is served in between), then the recording.
+What the agent sends is read in short parts, so that the page is served in between. Every frame is
+recorded when its sender sends it; then the faults act on it.
 """
 
 from __future__ import annotations
@@ -98,9 +98,6 @@ class StrangeLines:
             self.first = one_line(line[: 4 * _SHOWN].decode("utf-8", "replace"), _SHOWN)
         self.recorded += 1
         return True
-
-
-# A transport on which faults act, in both directions.
 
 
 class FaultyTransport(Transport):
@@ -253,8 +250,6 @@ class _Inner:
     def writable(self) -> None:
         self._outer.agent_reads()
 
-
-# A transport whose frames are passed on in short parts, so that the page is served in between.
 
 _PART = 32  # frames between two looks at the clock
 _PART_S = 0.01  # for frames, before others run

@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import msgspec
 from msgspec.structs import replace
@@ -172,30 +172,6 @@ _EVENTS = 500  # that wait for one message; more are counted only
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
-class Watcher(Protocol):
-    """What one page sees of the messages: made for each page, and told what it shows."""
-
-    def watch(self, request: dict[str, Any]) -> None:
-        """Show the messages that a request of the page describes."""
-        ...
-
-    async def work(self, limit_s: float) -> bool:
-        """Do what takes long, but not longer than this; return whether there is more to do."""
-        ...
-
-    def is_moving(self) -> bool:
-        """Return whether later ticks differ even if no message comes."""
-        ...
-
-    def tick(self) -> dict[str, Any] | None:
-        """Return what has changed since the last call; None if nothing has."""
-        ...
-
-    def close(self) -> None:
-        """Show nothing any more: the page has gone."""
-        ...
-
-
 class Hub:
     """Passes states and events to all pages, at most ten times a second each.
 
@@ -205,7 +181,7 @@ class Hub:
     An event is passed once, in order. If a page cannot keep up, events are dropped and counted.
     """
 
-    def __init__(self, watcher: Callable[[], Watcher]) -> None:
+    def __init__(self, watcher: Callable[[], MessageWatcher]) -> None:
         self._watcher = watcher
         self._states: dict[str, Callable[[], Any]] = {}
         self._tabs: set[_Tab] = set()
@@ -266,7 +242,7 @@ class _Tab:
         self,
         transport: NetworkTransport,
         states: dict[str, Callable[[], Any]],
-        watcher: Watcher,
+        watcher: MessageWatcher,
     ) -> None:
         self.wake = asyncio.Event()
         self.closed = asyncio.Event()
