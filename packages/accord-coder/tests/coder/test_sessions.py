@@ -22,9 +22,9 @@ from accord import (
     connect,
 )
 from accord.transports.pipes import PipeTransport
+from accord_coder.agent import UserStore
 from accord_coder.models.base import Answer, Message, Prompt, Results
 from accord_coder.settings import Settings
-from accord_coder.agent import UserStore
 from coder.harness import BOTH, CoderHarness, coder_session
 from coder.scripted_model import ScriptedModel, tool_prompt
 from raw_peer import QUICK

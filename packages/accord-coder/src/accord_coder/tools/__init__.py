@@ -63,8 +63,9 @@ class Tool(ABC, Generic[F]):
         """Return the title of the tool call, one line."""
 
     def locations(self, args: F, context: CoderSession) -> Sequence[ToolCallLocation]:
-        """Return the locations of the tool call, for editors that follow the agent."""
-        return ()
+        """Return the locations of the tool call, for editors that follow the agent: its files."""
+        access = self.access(args, context)
+        return () if access.kind == "execute" else tuple(map(ToolCallLocation, access.paths))
 
     @abstractmethod
     def access(self, args: F, context: CoderSession) -> Access:

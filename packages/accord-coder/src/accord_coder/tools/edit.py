@@ -124,10 +124,6 @@ class Edit(Tool[EditArguments]):
         """Return a title with the path."""
         return f"Edit {context.files.shown(args.path)}"
 
-    def locations(self, args: EditArguments, context: CoderSession) -> Sequence[ToolCallLocation]:
-        """Return the file; the line is added when it is known."""
-        return (ToolCallLocation(context.files.absolute(args.path)),)
-
     def access(self, args: EditArguments, context: CoderSession) -> Access:
         """Return an edit of the file."""
         return Access("edit", (context.files.absolute(args.path),))
@@ -268,14 +264,6 @@ class Move(Tool[MoveArguments]):
         """Return a title with both paths."""
         return f"Move {context.files.shown(args.source)} to {context.files.shown(args.target)}"
 
-    def locations(self, args: MoveArguments, context: CoderSession) -> Sequence[ToolCallLocation]:
-        """Return both paths."""
-        files = context.files
-        return (
-            ToolCallLocation(files.absolute(args.source)),
-            ToolCallLocation(files.absolute(args.target)),
-        )
-
     def access(self, args: MoveArguments, context: CoderSession) -> Access:
         """Return an edit of both paths."""
         paths = (context.files.absolute(args.source), context.files.absolute(args.target))
@@ -336,10 +324,6 @@ class Delete(Tool[DeleteArguments]):
     def title(self, args: DeleteArguments, context: CoderSession) -> str:
         """Return a title with the path."""
         return f"Delete {context.files.shown(args.path)}"
-
-    def locations(self, args: DeleteArguments, context: CoderSession) -> Sequence[ToolCallLocation]:
-        """Return the path."""
-        return (ToolCallLocation(context.files.absolute(args.path)),)
 
     def access(self, args: DeleteArguments, context: CoderSession) -> Access:
         """Return a deletion of the path."""

@@ -10,7 +10,7 @@ import base64
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -186,10 +186,6 @@ class Grep(Tool[GrepArguments]):
         if args.glob is not None:
             where = args.glob if where == "." else f"{where} ({args.glob})"
         return f"Search for {one_line(args.pattern)}" + ("" if where == "." else f" in {where}")
-
-    def locations(self, args: GrepArguments, context: CoderSession) -> Sequence[ToolCallLocation]:
-        """Return the searched path; the matches are added at the end."""
-        return (ToolCallLocation(context.files.absolute(args.path)),)
 
     def access(self, args: GrepArguments, context: CoderSession) -> Access:
         """Return a read of the path."""

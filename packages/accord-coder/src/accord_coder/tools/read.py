@@ -212,10 +212,6 @@ class List(Tool[ListArguments]):
         """Return a title with the directory."""
         return f"List {context.files.shown(args.path)}"
 
-    def locations(self, args: ListArguments, context: CoderSession) -> Sequence[ToolCallLocation]:
-        """Return the directory."""
-        return (ToolCallLocation(context.files.absolute(args.path)),)
-
     def access(self, args: ListArguments, context: CoderSession) -> Access:
         """Return a read of the directory."""
         return Access("read", (context.files.absolute(args.path),))
@@ -262,10 +258,6 @@ class Glob(Tool[GlobArguments]):
         """Return a title with the pattern, and the directory unless it is the session's."""
         where = context.files.shown(args.path)
         return f"Find {args.pattern}" + ("" if where == "." else f" in {where}")
-
-    def locations(self, args: GlobArguments, context: CoderSession) -> Sequence[ToolCallLocation]:
-        """Return the directory."""
-        return (ToolCallLocation(context.files.absolute(args.path)),)
 
     def access(self, args: GlobArguments, context: CoderSession) -> Access:
         """Return a read of the directory."""
