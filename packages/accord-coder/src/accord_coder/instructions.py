@@ -12,7 +12,7 @@ from accord_coder.permissions.sensitive_files import is_secret
 from accord_coder.settings import with_parents
 
 if TYPE_CHECKING:
-    from accord_coder.session import CoderSession
+    from accord_coder.permissions.gate import ToolContext
 
 
 MAX_BYTES = 32 * 1024  # of one file; the rest is cut off
@@ -42,7 +42,7 @@ try to change or run anything before the plan is approved.
 _SURROUNDINGS = "\nThe working directory is"
 
 
-def instructions_for(state: CoderSession) -> str:
+def instructions_for(state: ToolContext) -> str:
     """Return the current instructions of a session; reads files."""
     session = state.session
     own = session.system_prompt

@@ -14,7 +14,6 @@ from msgspec import UNSET
 
 from accord import ContentBlock, Cost, EmbeddedResource, ImageContent, ResourceLink, Session
 from accord.agent import CompactionUpdate, MessageUpdate, ToolCallUpdate, Update
-from accord_coder.files import TrackedFiles
 from accord_coder.models.base import (
     Answer,
     Finished,
@@ -28,6 +27,7 @@ from accord_coder.models.base import (
     ToolResult,
     ToolUse,
 )
+from accord_coder.permissions.gate import ToolContext
 from accord_coder.permissions.rules import ProjectRules
 from accord_coder.settings import Settings
 
@@ -52,24 +52,18 @@ class CoderHooks(Protocol):
         ...
 
 
-class CoderSession:
-    """What the tools, the permissions and the model know of a session.
+class CoderSession(ToolContext):
+    """The context of the tools, the conversation as the model knows it, the model, and the tools.
 
-    `allowed_paths` are the real paths outside of the session's directories that the user allowed.
-    `messages` is the conversation as the model knows it; `history_loaded` is set when it contains
-    what was stored before. `effort` is how long the model thinks, `context_used` the tokens in its
-    context, `cost` that of the session so far.
+    `history_loaded` is set when `messages` contains what was stored before. `effort` is how long
+    the model thinks, `context_used` the tokens in its context, `cost` that of the session so far.
     """
 
     def __init__(
         self, session: Session, settings: Settings, rules: ProjectRules, hooks: CoderHooks
     ) -> None:
-        self.session = session
-        self.settings = settings
-        self.rules = rules
+        super().__init__(session, settings, rules)
         self.hooks = hooks
-        self.allowed_paths: set[str] = set()
-        self.files = TrackedFiles(session, self.allowed_paths)
         self.messages: list[Message] = []
         self.history_loaded = False
         self.model: Model | None = None
@@ -81,11 +75,6 @@ class CoderSession:
         self.mcp_reported: set[str] = set()  # the servers that the user knows to have failed
         self.lacks_mcp = False  # the package is not installed, and the user knows
         self._open_models: list[Model] = []
-
-    @property
-    def mode(self) -> str:
-        """The permission mode."""
-        return self.session.mode or "default"
 
     def set_model(self, model: Model) -> None:
         """Use this model from the next turn on."""

@@ -15,21 +15,20 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from accord import OptionChoice, PermissionOption, SelectOption
+from accord import OptionChoice, PermissionOption, SelectOption, Session
 from accord.local.files import has_further_names
+from accord_coder.files import TrackedFiles
 from accord_coder.permissions.commands import files_named
-from accord_coder.permissions.rules import Rule, suggest_rule
+from accord_coder.permissions.rules import ProjectRules, Rule, suggest_rule
 from accord_coder.permissions.sensitive_files import is_guarded, is_secret, sensitive_below
-from accord_coder.tool_results import Access, ToolFailed
-from accord_coder.tool_results import display_path as shown_path
+from accord_coder.settings import Settings
+from accord_coder.tool_results import Access, ToolFailed, display_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from accord import Session
     from accord.agent import ToolCallHandle
     from accord_coder.permissions.rules import EffectiveRules
-    from accord_coder.session import CoderSession
 
 Verdict: TypeAlias = Literal["allow", "ask", "refuse"]
 
@@ -84,6 +83,25 @@ class PermissionDenied(ToolFailed):
     """The user, a rule or the mode denied permission."""
 
 
+class ToolContext:
+    """What tools and permissions know of a session: its settings, its rules and its files.
+
+    `allowed_paths` are the real paths outside of the session's directories that the user allowed.
+    """
+
+    def __init__(self, session: Session, settings: Settings, rules: ProjectRules) -> None:
+        self.session = session
+        self.settings = settings
+        self.rules = rules
+        self.allowed_paths: set[str] = set()
+        self.files = TrackedFiles(session, self.allowed_paths)
+
+    @property
+    def mode(self) -> str:
+        """The permission mode."""
+        return self.session.mode or "default"
+
+
 class _Subject(Struct, frozen=True):
     """One path, command, host or tool that is accessed, with all its names."""
 
@@ -100,12 +118,12 @@ class PermissionCheck(Struct, frozen=True):
     asks: bool = False
 
 
-async def require_permission(access: Access, call: ToolCallHandle, context: CoderSession) -> None:
+async def require_permission(access: Access, call: ToolCallHandle, context: ToolContext) -> None:
     """Return when the access is permitted; raise `PermissionDenied`."""
     await enforce(await evaluate(access, context), call, context)
 
 
-async def evaluate(access: Access, context: CoderSession) -> PermissionCheck:
+async def evaluate(access: Access, context: ToolContext) -> PermissionCheck:
     """Check rules and mode; raise `PermissionDenied` if they deny the access."""
     if access.kind == "none":
         return PermissionCheck(access)
@@ -113,7 +131,7 @@ async def evaluate(access: Access, context: CoderSession) -> PermissionCheck:
     return await asyncio.to_thread(_evaluate, access, context, context.mode)
 
 
-async def enforce(judged: PermissionCheck, call: ToolCallHandle, context: CoderSession) -> None:
+async def enforce(judged: PermissionCheck, call: ToolCallHandle, context: ToolContext) -> None:
     """Ask the user if necessary; return when permitted, raise `PermissionDenied` if not."""
     if judged.asks:
         await _ask(judged.access, judged.subjects, call, context)
@@ -123,7 +141,7 @@ async def enforce(judged: PermissionCheck, call: ToolCallHandle, context: CoderS
     await call.start()
 
 
-async def ask_always(access: Access, why: str, call: ToolCallHandle, context: CoderSession) -> None:
+async def ask_always(access: Access, why: str, call: ToolCallHandle, context: ToolContext) -> None:
     """Ask the user even if a rule or the mode allows it; raise `PermissionDenied`."""
     judged = await evaluate(access, context)
     subjects = tuple(replace(one, ask_reason=one.ask_reason or why) for one in judged.subjects)
@@ -133,7 +151,7 @@ async def ask_always(access: Access, why: str, call: ToolCallHandle, context: Co
     await enforce(PermissionCheck(access, subjects, asks=asks), call, context)
 
 
-def _evaluate(access: Access, context: CoderSession, mode: str) -> PermissionCheck:
+def _evaluate(access: Access, context: ToolContext, mode: str) -> PermissionCheck:
     subjects, known = _subjects(access, context), context.rules.read()
     project = context.rules.project
     for rule in known.rules:
@@ -145,7 +163,7 @@ def _evaluate(access: Access, context: CoderSession, mode: str) -> PermissionChe
     return PermissionCheck(access, tuple(subjects), asks=decided == "ask")
 
 
-def _subjects(access: Access, context: CoderSession) -> list[_Subject]:
+def _subjects(access: Access, context: ToolContext) -> list[_Subject]:
     if access.kind not in _PATHS:
         if access.kind != "execute":
             return [_Subject((access.subject,))]
@@ -170,7 +188,7 @@ def _subjects(access: Access, context: CoderSession) -> list[_Subject]:
     return subjects
 
 
-def _absolute(path: str, context: CoderSession) -> str:
+def _absolute(path: str, context: ToolContext) -> str:
     here = os.path.normpath(context.session.cwd)
     named = os.path.normpath(os.path.join(here, path))  # noqa: PTH118  # a text
     if named.startswith(here + os.sep):  # rules apply to the real path of `here`
@@ -178,14 +196,14 @@ def _absolute(path: str, context: CoderSession) -> str:
     return named
 
 
-def _subject_of_command(access: Access, context: CoderSession) -> _Subject:
+def _subject_of_command(access: Access, context: ToolContext) -> _Subject:
     base = os.path.realpath(access.paths[0] if access.paths else context.session.cwd)
     named = files_named(access.subject, base, lambda real: _is_inside(real, context))
     why = None
     if named.secret is not None:
-        why = f"{shown_path(named.secret)} may hold secrets."
+        why = f"{display_path(named.secret)} may hold secrets."
     elif named.guarded is not None:
-        why = f"{shown_path(named.guarded)} can change what runs or is allowed here."
+        why = f"{display_path(named.guarded)} can change what runs or is allowed here."
     return _Subject((access.subject,), named.outside or not _is_inside(base, context), why)
 
 
@@ -195,7 +213,7 @@ def _entry(named: str) -> str:
     return os.path.join(os.path.realpath(folder), name)  # noqa: PTH118  # a text
 
 
-def _is_inside(real: str, context: CoderSession) -> bool:
+def _is_inside(real: str, context: ToolContext) -> bool:
     roots = (os.path.realpath(root) for root in context.session.directories)
     return any(real == root or real.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
 
@@ -240,7 +258,7 @@ def _is_exact(rule: Rule, subject: str) -> bool:
 
 
 async def _ask(
-    access: Access, subjects: Sequence[_Subject], call: ToolCallHandle, context: CoderSession
+    access: Access, subjects: Sequence[_Subject], call: ToolCallHandle, context: ToolContext
 ) -> None:
     """Return if the user allows it, and save an "always" answer."""
     rules = await asyncio.to_thread(_rules_offered, access, subjects, context)
@@ -277,7 +295,7 @@ def _outside_reason(subject: _Subject) -> str:
 
 
 def _rules_offered(
-    access: Access, subjects: Sequence[_Subject], context: CoderSession
+    access: Access, subjects: Sequence[_Subject], context: ToolContext
 ) -> list[Rule]:
     """Return the rules that "always" would add; none if no rule can express it."""
     rules: list[Rule] = []
@@ -299,7 +317,7 @@ def _format_rules(rules: list[Rule]) -> str:
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 
-def _save_rules(rules: list[Rule], context: CoderSession, *, allowed: bool) -> None:
+def _save_rules(rules: list[Rule], context: ToolContext, *, allowed: bool) -> None:
     for rule in rules:
         context.rules.add(Rule("allow" if allowed else "reject", rule.kind, rule.pattern))
 

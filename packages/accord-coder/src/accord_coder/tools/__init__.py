@@ -23,7 +23,7 @@ from accord_coder.tool_results import Access, Outcome, ToolFailed
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.session import CoderSession
+    from accord_coder.permissions.gate import ToolContext
 
 __all__ = ("Tool", "command_environment", "environment_without_keys")
 
@@ -59,23 +59,23 @@ class Tool(ABC, Generic[F]):
             raise ToolFailed(f"The arguments of {self.name} are not valid: {exc}") from exc
 
     @abstractmethod
-    def title(self, args: F, context: CoderSession) -> str:
+    def title(self, args: F, context: ToolContext) -> str:
         """Return the title of the tool call, one line."""
 
-    def locations(self, args: F, context: CoderSession) -> Sequence[ToolCallLocation]:
+    def locations(self, args: F, context: ToolContext) -> Sequence[ToolCallLocation]:
         """Return the locations of the tool call, for editors that follow the agent: its files."""
         access = self.access(args, context)
         return () if access.kind == "execute" else tuple(map(ToolCallLocation, access.paths))
 
     @abstractmethod
-    def access(self, args: F, context: CoderSession) -> Access:
+    def access(self, args: F, context: ToolContext) -> Access:
         """Return what the call accesses; decides about permission before `run`."""
 
-    async def preview(self, args: F, call: ToolCallHandle, context: CoderSession) -> None:
+    async def preview(self, args: F, call: ToolCallHandle, context: ToolContext) -> None:
         """Show what will happen, for example a diff, before the user is asked. Changes nothing."""
 
     @abstractmethod
-    async def run(self, args: F, call: ToolCallHandle, context: CoderSession) -> Outcome:
+    async def run(self, args: F, call: ToolCallHandle, context: ToolContext) -> Outcome:
         """Run the tool; raise `ToolFailed`."""
 
 

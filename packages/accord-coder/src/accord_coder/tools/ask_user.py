@@ -14,7 +14,7 @@ from accord_coder.tools import Tool
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.session import CoderSession
+    from accord_coder.permissions.gate import ToolContext
 
 
 class AskArguments(Struct, frozen=True):
@@ -38,15 +38,15 @@ class Ask(Tool[AskArguments]):
     )
     arguments_type = AskArguments
 
-    def title(self, args: AskArguments, context: CoderSession) -> str:
+    def title(self, args: AskArguments, context: ToolContext) -> str:
         """Show the question."""
         return one_line(args.question)
 
-    def access(self, args: AskArguments, context: CoderSession) -> Access:
+    def access(self, args: AskArguments, context: ToolContext) -> Access:
         """Return no access."""
         return Access("none")
 
-    async def run(self, args: AskArguments, call: ToolCallHandle, context: CoderSession) -> Outcome:
+    async def run(self, args: AskArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
         """Return the answer."""
         try:
             filled = await context.session.elicit_form(_form(args), args.question)
@@ -101,18 +101,16 @@ class Plan(Tool[PlanArguments]):
     )
     arguments_type = PlanArguments
 
-    def title(self, args: PlanArguments, context: CoderSession) -> str:
+    def title(self, args: PlanArguments, context: ToolContext) -> str:
         """Return a title with the progress."""
         done = sum(step.status == "completed" for step in args.entries)
         return f"Plan: {done} of {count_noun(len(args.entries), 'step', 'steps')} done"
 
-    def access(self, args: PlanArguments, context: CoderSession) -> Access:
+    def access(self, args: PlanArguments, context: ToolContext) -> Access:
         """Return no access."""
         return Access("none")
 
-    async def run(
-        self, args: PlanArguments, call: ToolCallHandle, context: CoderSession
-    ) -> Outcome:
+    async def run(self, args: PlanArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
         """Show the steps."""
         await context.session.plan(
             PlanEntry(step.content, step.status, step.priority) for step in args.entries
@@ -144,16 +142,16 @@ class ExitPlan(Tool[ExitPlanArguments]):
     )
     arguments_type = ExitPlanArguments
 
-    def title(self, args: ExitPlanArguments, context: CoderSession) -> str:
+    def title(self, args: ExitPlanArguments, context: ToolContext) -> str:
         """Return the question."""
         return "Ready to carry out this plan?"
 
-    def access(self, args: ExitPlanArguments, context: CoderSession) -> Access:
+    def access(self, args: ExitPlanArguments, context: ToolContext) -> Access:
         """Return no access; `run` asks the user."""
         return Access("none")
 
     async def preview(
-        self, args: ExitPlanArguments, call: ToolCallHandle, context: CoderSession
+        self, args: ExitPlanArguments, call: ToolCallHandle, context: ToolContext
     ) -> None:
         """Show the plan."""
         if context.mode != "plan":
@@ -161,7 +159,7 @@ class ExitPlan(Tool[ExitPlanArguments]):
         await call.add_content(args.plan)
 
     async def run(
-        self, args: ExitPlanArguments, call: ToolCallHandle, context: CoderSession
+        self, args: ExitPlanArguments, call: ToolCallHandle, context: ToolContext
     ) -> Outcome:
         """Ask the user, and set the mode of the answer."""
         chosen = await call.request_choice(_APPROVALS.values())

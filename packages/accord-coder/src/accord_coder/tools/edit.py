@@ -22,7 +22,7 @@ from accord_coder.tools import Tool
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.session import CoderSession
+    from accord_coder.permissions.gate import ToolContext
 
 
 class WriteArguments(Struct, frozen=True):
@@ -43,27 +43,27 @@ class Write(Tool[WriteArguments]):
     )
     arguments_type = WriteArguments
 
-    def title(self, args: WriteArguments, context: CoderSession) -> str:
+    def title(self, args: WriteArguments, context: ToolContext) -> str:
         """Return a title with the path."""
         return f"Write {context.files.shown(args.path)}"
 
-    def locations(self, args: WriteArguments, context: CoderSession) -> Sequence[ToolCallLocation]:
+    def locations(self, args: WriteArguments, context: ToolContext) -> Sequence[ToolCallLocation]:
         """Return the file."""
         return (ToolCallLocation(context.files.absolute(args.path), 1),)
 
-    def access(self, args: WriteArguments, context: CoderSession) -> Access:
+    def access(self, args: WriteArguments, context: ToolContext) -> Access:
         """Return an edit of the file."""
         return Access("edit", (context.files.absolute(args.path),))
 
     async def preview(
-        self, args: WriteArguments, call: ToolCallHandle, context: CoderSession
+        self, args: WriteArguments, call: ToolCallHandle, context: ToolContext
     ) -> None:
         """Show the change if the file can be read without permission."""
         if await context.files.is_reachable(args.path):
             await _show_text(args, call, context, previews=True)
 
     async def run(
-        self, args: WriteArguments, call: ToolCallHandle, context: CoderSession
+        self, args: WriteArguments, call: ToolCallHandle, context: ToolContext
     ) -> Outcome:
         """Write the text."""
         old = await _show_text(args, call, context, previews=False)
@@ -75,7 +75,7 @@ class Write(Tool[WriteArguments]):
 
 
 async def _show_text(
-    args: WriteArguments, call: ToolCallHandle, context: CoderSession, *, previews: bool
+    args: WriteArguments, call: ToolCallHandle, context: ToolContext, *, previews: bool
 ) -> LoadedText | None:
     """Show the change; return the existing text, which the model must know."""
     old = await context.files.load_for_change(args.path, previews=previews)
@@ -120,24 +120,22 @@ class Edit(Tool[EditArguments]):
     )
     arguments_type = EditArguments
 
-    def title(self, args: EditArguments, context: CoderSession) -> str:
+    def title(self, args: EditArguments, context: ToolContext) -> str:
         """Return a title with the path."""
         return f"Edit {context.files.shown(args.path)}"
 
-    def access(self, args: EditArguments, context: CoderSession) -> Access:
+    def access(self, args: EditArguments, context: ToolContext) -> Access:
         """Return an edit of the file."""
         return Access("edit", (context.files.absolute(args.path),))
 
     async def preview(
-        self, args: EditArguments, call: ToolCallHandle, context: CoderSession
+        self, args: EditArguments, call: ToolCallHandle, context: ToolContext
     ) -> None:
         """Show the change if the file can be read without permission."""
         if await context.files.is_reachable(args.path):
             await _show_edits(args, call, context, previews=True)
 
-    async def run(
-        self, args: EditArguments, call: ToolCallHandle, context: CoderSession
-    ) -> Outcome:
+    async def run(self, args: EditArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
         """Apply the replacements."""
         loaded, text, lines = await _show_edits(args, call, context, previews=False)
         await context.files.store(args.path, loaded, text)
@@ -147,7 +145,7 @@ class Edit(Tool[EditArguments]):
 
 
 async def _show_edits(
-    args: EditArguments, call: ToolCallHandle, context: CoderSession, *, previews: bool
+    args: EditArguments, call: ToolCallHandle, context: ToolContext, *, previews: bool
 ) -> tuple[LoadedText, str, list[int]]:
     """Show the change; return the old text, the new text, and the changed lines."""
     files = context.files
@@ -260,17 +258,17 @@ class Move(Tool[MoveArguments]):
     )
     arguments_type = MoveArguments
 
-    def title(self, args: MoveArguments, context: CoderSession) -> str:
+    def title(self, args: MoveArguments, context: ToolContext) -> str:
         """Return a title with both paths."""
         return f"Move {context.files.shown(args.source)} to {context.files.shown(args.target)}"
 
-    def access(self, args: MoveArguments, context: CoderSession) -> Access:
+    def access(self, args: MoveArguments, context: ToolContext) -> Access:
         """Return an edit of both paths."""
         paths = (context.files.absolute(args.source), context.files.absolute(args.target))
         return Access("edit", paths, itself=True)
 
     async def preview(
-        self, args: MoveArguments, call: ToolCallHandle, context: CoderSession
+        self, args: MoveArguments, call: ToolCallHandle, context: ToolContext
     ) -> None:
         """Fail before the user is asked if the move is not possible."""
         files = context.files
@@ -278,9 +276,7 @@ class Move(Tool[MoveArguments]):
         if await files.is_reachable(args.target) and await files.has_entry(args.target):
             raise _in_the_way(files.shown(args.target))
 
-    async def run(
-        self, args: MoveArguments, call: ToolCallHandle, context: CoderSession
-    ) -> Outcome:
+    async def run(self, args: MoveArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
         """Move it."""
         files = context.files
         source, target = files.absolute(args.source), files.absolute(args.target)
@@ -321,16 +317,16 @@ class Delete(Tool[DeleteArguments]):
     description = "Delete a file, a link (not its target), or an empty directory."
     arguments_type = DeleteArguments
 
-    def title(self, args: DeleteArguments, context: CoderSession) -> str:
+    def title(self, args: DeleteArguments, context: ToolContext) -> str:
         """Return a title with the path."""
         return f"Delete {context.files.shown(args.path)}"
 
-    def access(self, args: DeleteArguments, context: CoderSession) -> Access:
+    def access(self, args: DeleteArguments, context: ToolContext) -> Access:
         """Return a deletion of the path."""
         return Access("delete", (context.files.absolute(args.path),), itself=True)
 
     async def preview(
-        self, args: DeleteArguments, call: ToolCallHandle, context: CoderSession
+        self, args: DeleteArguments, call: ToolCallHandle, context: ToolContext
     ) -> None:
         """Show the deleted text if the file can be read without permission."""
         await context.files.require_entry(args.path)
@@ -343,7 +339,7 @@ class Delete(Tool[DeleteArguments]):
             await call.add_diff(path, loaded.raw, None)
 
     async def run(
-        self, args: DeleteArguments, call: ToolCallHandle, context: CoderSession
+        self, args: DeleteArguments, call: ToolCallHandle, context: ToolContext
     ) -> Outcome:
         """Delete it."""
         path = context.files.absolute(args.path)
@@ -362,7 +358,7 @@ class Delete(Tool[DeleteArguments]):
         return Outcome((text,))
 
 
-async def _check_saved(path: str, context: CoderSession) -> None:
+async def _check_saved(path: str, context: ToolContext) -> None:
     """Raise `ToolFailed` if unsaved changes in the editor would be lost."""
     if await asyncio.to_thread(_is_file, path):
         await context.files.check_saved(path)

@@ -30,7 +30,7 @@ from accord_coder.tools import Tool
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.session import CoderSession
+    from accord_coder.permissions.gate import ToolContext
 
 _CONNECT_S = 10.0
 _PIECE_BYTES = 64 * 1024
@@ -313,22 +313,22 @@ class Fetch(Tool[FetchArguments]):
     arguments_type = FetchArguments
     cancellable = True
 
-    def title(self, args: FetchArguments, context: CoderSession) -> str:
+    def title(self, args: FetchArguments, context: ToolContext) -> str:
         """Return a title with the URL."""
         return f"Fetch {one_line(args.url)}"
 
-    def access(self, args: FetchArguments, context: CoderSession) -> Access:
+    def access(self, args: FetchArguments, context: ToolContext) -> Access:
         """Return a fetch of the URL."""
         return Access("fetch", subject=args.url)
 
     async def preview(
-        self, args: FetchArguments, call: ToolCallHandle, context: CoderSession
+        self, args: FetchArguments, call: ToolCallHandle, context: ToolContext
     ) -> None:
         """Refuse an invalid URL before the user is asked."""
         _check_url(args.url)
 
     async def run(
-        self, args: FetchArguments, call: ToolCallHandle, context: CoderSession
+        self, args: FetchArguments, call: ToolCallHandle, context: ToolContext
     ) -> Outcome:
         """Download it and follow redirects; another host requires permission again."""
         url = _check_url(args.url)
@@ -364,7 +364,7 @@ def _check_url(address: str) -> SplitResult:
     return url._replace(fragment="")
 
 
-async def _get(url: SplitResult, context: CoderSession) -> Page:
+async def _get(url: SplitResult, context: ToolContext) -> Page:
     host = url.hostname or ""
     try:
         async with asyncio.timeout(_MAX_SECONDS):
@@ -381,7 +381,7 @@ async def _get(url: SplitResult, context: CoderSession) -> Page:
         raise ToolFailed(f"{host} cannot be reached: {reason}") from exc
 
 
-async def _address_of(url: SplitResult, context: CoderSession) -> str:
+async def _address_of(url: SplitResult, context: ToolContext) -> str:
     """Resolve the host; raise `ToolFailed` for addresses outside the public internet."""
     host = url.hostname or ""
     try:

@@ -25,7 +25,7 @@ from accord_coder.tools import Tool, environment_without_keys
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.session import CoderSession
+    from accord_coder.permissions.gate import ToolContext
 
 _MAX_CHARACTERS = 500  # of a line
 
@@ -180,20 +180,18 @@ class Grep(Tool[GrepArguments]):
     parallel = True
     cancellable = True
 
-    def title(self, args: GrepArguments, context: CoderSession) -> str:
+    def title(self, args: GrepArguments, context: ToolContext) -> str:
         """Return a title with the expression and the path."""
         where = context.files.shown(args.path)
         if args.glob is not None:
             where = args.glob if where == "." else f"{where} ({args.glob})"
         return f"Search for {one_line(args.pattern)}" + ("" if where == "." else f" in {where}")
 
-    def access(self, args: GrepArguments, context: CoderSession) -> Access:
+    def access(self, args: GrepArguments, context: ToolContext) -> Access:
         """Return a read of the path."""
         return Access("read", (context.files.absolute(args.path),))
 
-    async def run(
-        self, args: GrepArguments, call: ToolCallHandle, context: CoderSession
-    ) -> Outcome:
+    async def run(self, args: GrepArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
         """Return the lines that match."""
         base = context.files.absolute(args.path)
         real = await asyncio.to_thread(context.files.roots.resolve, base)
@@ -214,7 +212,7 @@ class Grep(Tool[GrepArguments]):
 
 
 async def _search(
-    args: GrepArguments, base: str, real: str, context: CoderSession, notes: list[str]
+    args: GrepArguments, base: str, real: str, context: ToolContext, notes: list[str]
 ) -> Matches:
     """Run the search until it ends or reaches the limit; add notes about what is left out."""
     enough = asyncio.Event()

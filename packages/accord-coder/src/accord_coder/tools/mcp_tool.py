@@ -30,7 +30,7 @@ from accord_coder.tools import Tool
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.session import CoderSession
+    from accord_coder.permissions.gate import ToolContext
 
 
 _MAX_NAME = 64  # limit of model providers
@@ -84,16 +84,16 @@ class McpTool(Tool[Any]):
         except (msgspec.DecodeError, msgspec.ValidationError) as exc:
             raise ToolFailed(f"The arguments of {self.name} are not a JSON object: {exc}") from exc
 
-    def title(self, args: dict[str, Any], context: CoderSession) -> str:
+    def title(self, args: dict[str, Any], context: ToolContext) -> str:
         """Return a title with the tool and its server."""
         return f"{self._shown} ({self._connection.name})"
 
-    def access(self, args: dict[str, Any], context: CoderSession) -> Access:
+    def access(self, args: dict[str, Any], context: ToolContext) -> Access:
         """Return an access to the tool of the server."""
         return Access("mcp", subject=f"{self._connection.name}/{self._listed.name}")
 
     async def run(
-        self, args: dict[str, Any], call: ToolCallHandle, context: CoderSession
+        self, args: dict[str, Any], call: ToolCallHandle, context: ToolContext
     ) -> Outcome:
         """Call the tool."""
         title = call.title

@@ -19,7 +19,7 @@ from accord_coder.tools import Tool
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.session import CoderSession
+    from accord_coder.permissions.gate import ToolContext
 
 _MAX_IMAGE_BYTES = 5 * 1024 * 1024
 _PIECE_BYTES = 256 * 1024  # read at once of a very long line
@@ -46,29 +46,27 @@ class Read(Tool[ReadArguments]):
     arguments_type = ReadArguments
     parallel = True
 
-    def title(self, args: ReadArguments, context: CoderSession) -> str:
+    def title(self, args: ReadArguments, context: ToolContext) -> str:
         """Return a title with the path."""
         return f"Read {context.files.shown(args.path)}"
 
-    def locations(self, args: ReadArguments, context: CoderSession) -> Sequence[ToolCallLocation]:
+    def locations(self, args: ReadArguments, context: ToolContext) -> Sequence[ToolCallLocation]:
         """Return the file and the first line."""
         return (ToolCallLocation(context.files.absolute(args.path), args.line),)
 
-    def access(self, args: ReadArguments, context: CoderSession) -> Access:
+    def access(self, args: ReadArguments, context: ToolContext) -> Access:
         """Return a read of the file."""
         return Access("read", (context.files.absolute(args.path),))
 
     async def preview(
-        self, args: ReadArguments, call: ToolCallHandle, context: CoderSession
+        self, args: ReadArguments, call: ToolCallHandle, context: ToolContext
     ) -> None:
         """Fail before the user is asked if the file does not exist."""
         files = context.files
         if await files.is_reachable(args.path) and not await files.has_entry(args.path):
             await files.load(args.path)  # the editor can have it
 
-    async def run(
-        self, args: ReadArguments, call: ToolCallHandle, context: CoderSession
-    ) -> Outcome:
+    async def run(self, args: ReadArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
         """Return the text, or the image."""
         files, path = context.files, args.path
         head = await files.head(path)
@@ -145,7 +143,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _part_of_large(
-    args: ReadArguments, context: CoderSession, stop: Callable[[], bool]
+    args: ReadArguments, context: ToolContext, stop: Callable[[], bool]
 ) -> _LineRange:
     """Read from a file that is too large for memory; it cannot be edited."""
     part = _LineRange(args, args.path)
@@ -161,7 +159,7 @@ def _part_of_large(
 
 
 async def _image(
-    mime_type: str, args: ReadArguments, call: ToolCallHandle, context: CoderSession
+    mime_type: str, args: ReadArguments, call: ToolCallHandle, context: ToolContext
 ) -> Outcome:
     data = await context.files.bytes(args.path, _MAX_IMAGE_BYTES + 1)
     if data is None or len(data) > _MAX_IMAGE_BYTES:
@@ -208,17 +206,15 @@ class List(Tool[ListArguments]):
     arguments_type = ListArguments
     parallel = True
 
-    def title(self, args: ListArguments, context: CoderSession) -> str:
+    def title(self, args: ListArguments, context: ToolContext) -> str:
         """Return a title with the directory."""
         return f"List {context.files.shown(args.path)}"
 
-    def access(self, args: ListArguments, context: CoderSession) -> Access:
+    def access(self, args: ListArguments, context: ToolContext) -> Access:
         """Return a read of the directory."""
         return Access("read", (context.files.absolute(args.path),))
 
-    async def run(
-        self, args: ListArguments, call: ToolCallHandle, context: CoderSession
-    ) -> Outcome:
+    async def run(self, args: ListArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
         """Return the paths."""
         top = await _folder(args.path, context)
 
@@ -254,18 +250,16 @@ class Glob(Tool[GlobArguments]):
     arguments_type = GlobArguments
     parallel = True
 
-    def title(self, args: GlobArguments, context: CoderSession) -> str:
+    def title(self, args: GlobArguments, context: ToolContext) -> str:
         """Return a title with the pattern, and the directory unless it is the session's."""
         where = context.files.shown(args.path)
         return f"Find {args.pattern}" + ("" if where == "." else f" in {where}")
 
-    def access(self, args: GlobArguments, context: CoderSession) -> Access:
+    def access(self, args: GlobArguments, context: ToolContext) -> Access:
         """Return a read of the directory."""
         return Access("read", (context.files.absolute(args.path),))
 
-    async def run(
-        self, args: GlobArguments, call: ToolCallHandle, context: CoderSession
-    ) -> Outcome:
+    async def run(self, args: GlobArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:
         """Return the paths."""
         top = await _folder(args.path, context)
         fits = matcher(args.pattern.removesuffix("/"))
@@ -305,7 +299,7 @@ class _FoundPaths(NamedTuple):
     is_complete: bool
 
 
-async def _folder(path: str, context: CoderSession) -> str:
+async def _folder(path: str, context: ToolContext) -> str:
     """Return the real path of a directory; raise `ToolFailed`."""
     real = await asyncio.to_thread(context.files.roots.resolve, context.files.absolute(path))
     if not await asyncio.to_thread(os.path.isdir, real):
@@ -317,7 +311,7 @@ async def _folder(path: str, context: CoderSession) -> str:
 def _collect(
     entries: Iterable[Entry],
     args: ListArguments | GlobArguments,
-    context: CoderSession,
+    context: ToolContext,
     limit: _TimeLimit,
 ) -> _FoundPaths:
     """Return the first paths as models see them, and the total number."""

@@ -20,7 +20,7 @@ from accord_coder.tools import Tool, command_environment
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.session import CoderSession
+    from accord_coder.permissions.gate import ToolContext
 
 
 _MAX_CHARACTERS = 30_000  # of the output, for the model
@@ -59,17 +59,17 @@ class Execute(Tool[ExecuteArguments]):
     arguments_type = ExecuteArguments
     cancellable = True
 
-    def title(self, args: ExecuteArguments, context: CoderSession) -> str:
+    def title(self, args: ExecuteArguments, context: ToolContext) -> str:
         """Return the command as the title."""
         return one_line(args.command)
 
-    def access(self, args: ExecuteArguments, context: CoderSession) -> Access:
+    def access(self, args: ExecuteArguments, context: ToolContext) -> Access:
         """Return an execution of the command."""
         cwd = context.files.absolute(args.cwd or ".")
         return Access("execute", (cwd,), subject=args.command)
 
     async def preview(
-        self, args: ExecuteArguments, call: ToolCallHandle, context: CoderSession
+        self, args: ExecuteArguments, call: ToolCallHandle, context: ToolContext
     ) -> None:
         """Show the whole command if the title cannot; refuse a `cwd` that terminals cannot use."""
         if args.cwd is not None and not await context.files.is_reachable(args.cwd):
@@ -81,7 +81,7 @@ class Execute(Tool[ExecuteArguments]):
             await call.add_content(fenced(escape_lines(args.command), "sh"))
 
     async def run(
-        self, args: ExecuteArguments, call: ToolCallHandle, context: CoderSession
+        self, args: ExecuteArguments, call: ToolCallHandle, context: ToolContext
     ) -> Outcome:
         """Run the command until it ends."""
         ran = await context.session.terminals.run(

@@ -65,6 +65,12 @@ class _Message(NamedTuple):
     record: Record
     value: dict[str, Any]
 
+    @property
+    def params(self) -> dict[str, Any]:
+        """The params of the request; empty if they are not an object."""
+        given = self.request.params
+        return given if lenient_json.is_object(given) else {}
+
 
 class Transcripts:
     """The sessions of a recording, each with its entries; `add` continues them.
@@ -144,15 +150,14 @@ class Transcripts:
     def _prompt(self, sent: _Message) -> None:
         if not sent.log.is_running:
             sent.log.begin_turn()
-        sent.log.prompts[sent.record.conn, sent.record.id_text] = sent.log.prompted = (
-            sent.request.stamp
-        )
+        sent.log.prompted = sent.request.stamp
+        sent.log.prompts[sent.record.conn, sent.record.id_text] = sent.request.stamp
         sent.log.touch()
         if sent.connection.wire.echoes_prompts:
             return
         texts: list[str] = []
         message_id = f"prompt {sent.log.transcript.prompt_count + 1}"
-        for content in sent.connection.wire.prompt(sent.request.params.get("prompt")):
+        for content in sent.connection.wire.prompt(sent.params.get("prompt")):
             if isinstance(content, str):
                 texts.append(content)
                 sent.log.apply(UserText(content, message_id))
@@ -162,10 +167,7 @@ class Transcripts:
         sent.log.apply(StateChanged(state="running"))
 
     def _load(self, sent: _Message) -> None:
-        replays = (
-            sent.request.method == "session/load"
-            or sent.request.params.get("replayFrom") is not None
-        )
+        replays = sent.request.method == "session/load" or sent.params.get("replayFrom") is not None
         if replays and sent.log.entries:
             sent.request.before = sent.log.restart(sent.connection.wire, sent.request.stamp)
 
@@ -261,9 +263,7 @@ class Transcripts:
         sent.log.wire = sent.connection.wire
         sent.log.is_closed = False
         sent.log.is_opened = True
-        cwd = (
-            sent.request.params.get("cwd") if lenient_json.is_object(sent.request.params) else None
-        )
+        cwd = sent.params.get("cwd")
         sent.log.cwd = cwd if isinstance(cwd, str) else sent.log.cwd
         opened = sent.connection.wire.opened(sent.request.method, sent.log.id, sent.value)
         if opened.options is not None:
@@ -293,11 +293,7 @@ class Transcripts:
             sent.log.apply(OptionsChanged(sent.connection.wire.options(options, earlier)))
 
     def _mode_set(self, sent: _Message) -> None:
-        mode = (
-            sent.request.params.get("modeId")
-            if lenient_json.is_object(sent.request.params)
-            else None
-        )
+        mode = sent.params.get("modeId")
         if isinstance(mode, str):
             sent.log.apply(ModeChanged(mode))
 
