@@ -6,7 +6,7 @@ with the path as it was given, and ignores case.
 
 `execute = ["git status *", "make"]` — commands: exactly this text or these words; with ` *` at the
 end these words and any others, except for options that make the command do something else (see
-`commands`). A rule that allows covers a command with shell syntax only by its exact text.
+`command_lines`). A rule that allows covers a command with shell syntax only by its exact text.
 A rule that rejects covers a text that contains such a command anywhere.
 
 `fetch = ["docs.python.org", "*.rs"]` — hosts; `*.` matches all subdomains; with a port if it is
@@ -32,7 +32,12 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from accord_coder.permissions.commands import argv_of, commands_in, covers_rest, suggest_pattern
+from accord_coder.permissions.command_lines import (
+    argv_of,
+    commands_in,
+    covers_rest,
+    suggest_pattern,
+)
 from accord_coder.settings import lock_directory, private_dir
 from accord_coder.wildcards import MAX_CHARACTERS, check_length, path_pattern, text_pattern
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
-from accord_coder.permissions.commands import argv_of
+from accord_coder.permissions.command_lines import argv_of
 from accord_coder.tool_results import (
     Access,
     Outcome,
