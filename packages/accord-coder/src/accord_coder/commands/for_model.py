@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from accord import Turn
     from accord_coder.session import CoderSession
 
-_PROMPT = """\
+_INIT_PROMPT = """\
 Write AGENTS.md at the top of this project: what an agent or a newcomer must know to work on it.
 
 Read first: README, CONTRIBUTING, the files that configure build, tests and linter, the outline of
@@ -60,7 +60,7 @@ _KNOWN = {
 
 def init_prompt(arguments: str) -> str:
     """Return the prompt for a language model."""
-    return f"{_PROMPT}\n{arguments}\n" if arguments else _PROMPT
+    return f"{_INIT_PROMPT}\n{arguments}\n" if arguments else _INIT_PROMPT
 
 
 async def run_init(
@@ -213,7 +213,7 @@ class Finding(Struct, frozen=True):
 
 def review_prompt(arguments: str) -> str:
     """Return the prompt for a language model."""
-    return f"{_PROMPT}\nLook above all at: {arguments}\n" if arguments else _REVIEW_PROMPT
+    return f"{_INIT_PROMPT}\nLook above all at: {arguments}\n" if arguments else _REVIEW_PROMPT
 
 
 async def run_review(
