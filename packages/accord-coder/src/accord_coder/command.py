@@ -122,8 +122,8 @@ def _serve_script(options: dict[str, str]) -> int:
 def _serve_coder(options: dict[str, str]) -> int:
     settings = _settings(options)
     if "login" in options:
-        from accord_coder.directories import config_dir
-        from accord_coder.login import prompt_for_key
+        from accord_coder.models.keys import prompt_for_key
+        from accord_coder.settings import config_dir
 
         return prompt_for_key(options["login"], settings.config or config_dir())
     from accord_coder.agent import Coder
@@ -135,8 +135,7 @@ def _settings(options: dict[str, str]) -> Settings:
     """Return the settings for the options; raise `_UsageError` for an invalid one."""
     from pathlib import Path
 
-    from accord_coder.directories import config_dir, data_dir
-    from accord_coder.settings import Settings
+    from accord_coder.settings import Settings, config_dir, data_dir
 
     model = options.get("model")
     if model is not None and model not in ("demo", "local") and not all(model.partition(":")):

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accord.types.content import text_of
-from accord_coder.parent_directories import with_parents
 from accord_coder.permissions.sensitive_files import is_secret
+from accord_coder.settings import with_parents
 
 if TYPE_CHECKING:
-    from accord_coder.permissions.context import ToolContext
+    from accord_coder.permissions.gate import ToolContext
 
 
 MAX_BYTES = 32 * 1024  # of one file; the rest is cut off

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from accord import ContentBlock, EmbeddedResource, ImageContent, ResourceLink, Turn
 from accord.agent import ContextUsageUpdate
-from accord_coder.commands.base import parse_command
-from accord_coder.commands.registry import expand_prompt, run_command
+from accord_coder.commands import expand_prompt, run_command
+from accord_coder.commands.builtin import parse_command
 from accord_coder.instructions import instructions_for
-from accord_coder.loop.history import messages_from
-from accord_coder.loop.turn import run_turn
-from accord_coder.messages import repair
+from accord_coder.models.base import repair
+from accord_coder.session import messages_from
+from accord_coder.tools import Tool
+from accord_coder.tools.ask_user import Ask, ExitPlan, Plan
+from accord_coder.tools.edit import Delete, Edit, Move, Write
+from accord_coder.tools.fetch import Fetch
+from accord_coder.tools.grep import Grep
+from accord_coder.tools.read import Glob, List, Read
+from accord_coder.tools.run_command import Execute
+from accord_coder.turn import run_turn
 
 if TYPE_CHECKING:
-    from accord_coder.loop.coder_session import CoderSession
-
+    from accord_coder.session import CoderSession
 
 _MAX_TITLE = 60  # characters of a title
 
@@ -76,3 +82,25 @@ def title_of(content: tuple[ContentBlock, ...]) -> str:
             case _:
                 pass
     return ""
+
+
+TOOLS: tuple[Tool[Any], ...] = (
+    Read(),
+    Edit(),
+    Write(),
+    List(),
+    Glob(),
+    Grep(),
+    Move(),
+    Delete(),
+    Execute(),
+    Fetch(),
+    Plan(),
+    Ask(),
+    ExitPlan(),
+)
+
+
+def tools_for(context: CoderSession) -> dict[str, Tool[Any]]:
+    """Return the tools of a session by name, for its current settings."""
+    return {tool.name: tool for tool in TOOLS if tool.name != "fetch" or context.settings.fetch}

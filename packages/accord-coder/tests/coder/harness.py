@@ -32,9 +32,8 @@ from accord import (
 )
 from accord.transports.stdio import PipeTransport
 from accord_coder.agent import Coder
-from accord_coder.loop.coder_session import CoderSession
-from accord_coder.messages import ToolResult
-from accord_coder.models.base import Model
+from accord_coder.models.base import Model, ToolResult
+from accord_coder.session import CoderSession
 from accord_coder.settings import Settings
 from coder.scripted_model import ScriptedModel, tool_prompt
 from raw_peer import QUICK

@@ -7,8 +7,17 @@ from typing import Any
 
 import msgspec
 
-from accord_coder.messages import Prompt, Results, ToolResult, ToolUse
-from accord_coder.models.base import Finished, Model, Piece, Request, Text
+from accord_coder.models.base import (
+    Finished,
+    Model,
+    Piece,
+    Prompt,
+    Request,
+    Results,
+    Text,
+    ToolResult,
+    ToolUse,
+)
 
 __all__ = ("ScriptedModel", "tool_prompt")
 

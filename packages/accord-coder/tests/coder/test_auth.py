@@ -8,8 +8,7 @@ import pytest
 
 from accord import AuthRequired
 from accord_coder.agent import Coder
-from accord_coder.login import prompt_for_key
-from accord_coder.models.api_keys import ApiKeys
+from accord_coder.models.keys import ApiKeys, prompt_for_key
 from accord_coder.models.providers import KEY_VARIABLES, PROVIDERS
 from accord_coder.settings import Settings
 from coder.harness import BOTH, coder_session

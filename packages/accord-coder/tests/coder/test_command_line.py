@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from accord_coder.permissions.command_line import argv_of, commands_in, words_in
-from accord_coder.permissions.command_rules import suggest_pattern
+from accord_coder.permissions.command_lines import argv_of, commands_in, suggest_pattern, words_in
 
 
 @pytest.mark.parametrize(

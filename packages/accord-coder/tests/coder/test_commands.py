@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from accord import Diff, PermissionRequest, SessionStore
-from accord.agent.store import MemoryStore
-from accord_coder.commands.base import CommandCall, parse_command
-from accord_coder.commands.custom import custom_commands, expand, scan_commands
-from accord_coder.commands.registry import BUILTIN_COMMANDS
-from accord_coder.commands.review import findings, format_review
-from accord_coder.messages import Prompt
+from accord.agent.store.base import MemoryStore
+from accord_coder.commands import BUILTIN_COMMANDS, custom_commands, expand, scan_commands
+from accord_coder.commands.builtin import CommandCall, parse_command
+from accord_coder.commands.for_model import findings, format_review
+from accord_coder.models.base import Prompt
 from accord_coder.settings import Settings
 from coder.harness import BOTH, CoderHarness, coder_session
 from coder.scripted_model import ScriptedModel, tool_prompt

@@ -9,10 +9,9 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from accord_coder.directories import config_dir, data_dir, private_dir
-from accord_coder.models.api_keys import ApiKeys
+from accord_coder.models.keys import ApiKeys
 from accord_coder.models.providers import PROVIDERS
-from accord_coder.settings import Settings
+from accord_coder.settings import Settings, config_dir, data_dir, private_dir
 from coder.harness import coder_session
 from coder.scripted_model import ScriptedModel
 

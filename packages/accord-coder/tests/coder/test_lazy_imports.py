@@ -46,4 +46,4 @@ def test_initialize_imports_nothing_that_it_does_not_need(version: int) -> None:
     assert json.loads(done.stdout)["result"]["protocolVersion"] == version
     imported = {name.partition(".")[0] for name in done.stderr.split()}
     assert not imported & LATER
-    assert "accord_coder.loop.turn" not in done.stderr.split()
+    assert "accord_coder.turn" not in done.stderr.split()

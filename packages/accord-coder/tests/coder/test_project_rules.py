@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from accord_coder.directory_lock import lock_directory
-from accord_coder.permissions.project_rules import ProjectRules, TrustStore
-from accord_coder.permissions.rules import Rule
+from accord_coder.permissions.rules import ProjectRules, Rule, TrustStore
+from accord_coder.settings import lock_directory
 
 THEIRS = '[allow]\nexecute = ["*"]\n[reject]\nedit = ["*.lock"]\n'
 ANY = Rule("allow", "execute", "*")
@@ -109,7 +108,7 @@ def test_rule_that_cannot_be_saved_applies_in_this_process(
 ADDS = """
 import sys
 from pathlib import Path
-from accord_coder.permissions.project_rules import ProjectRules, TrustStore
+from accord_coder.permissions.rules import ProjectRules, TrustStore
 from accord_coder.permissions.rules import Rule
 
 book = ProjectRules(sys.argv[1], TrustStore(Path(sys.argv[2])))
@@ -142,7 +141,7 @@ def test_concurrent_changes_of_the_rules_lose_none(project: Path, tmp_path: Path
 def test_rule_applies_in_this_process_if_the_file_stays_locked(
     project: Path, trust: TrustStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("accord_coder.directory_lock._MAX_WAIT_S", 0.02)
+    monkeypatch.setattr("accord_coder.settings._MAX_WAIT_S", 0.02)
     book = ProjectRules(str(project), trust)
     with lock_directory(project / ".accord"):
         why = book.add(MINE)

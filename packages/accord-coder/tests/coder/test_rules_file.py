@@ -10,9 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord_coder.permissions.rules import KINDS, Rule, rules_from
-from accord_coder.permissions.rules_editor import with_rule, without_rule, write_rules_file
-from accord_coder.permissions.rules_file import InvalidRules, read_rules
+from accord_coder.permissions.rules import (
+    KINDS,
+    InvalidRules,
+    Rule,
+    read_rules,
+    rules_from,
+    with_rule,
+    without_rule,
+    write_rules_file,
+)
 
 HAND = """\
 # Ours.

@@ -9,10 +9,10 @@ import pytest
 from msgspec import Struct
 
 from accord import InternalError, RemoteProtocolError, RequestError, TransportError
+from accord_coder.prompt import TOOLS
 from accord_coder.settings import Settings
 from accord_coder.tool_results import Access, Outcome
-from accord_coder.tools import registry
-from accord_coder.tools.base import Tool
+from accord_coder.tools import Tool
 from coder.harness import BOTH, coder_session
 from coder.scripted_model import ScriptedModel
 
@@ -130,7 +130,7 @@ class Broken(Tool[Nothing]):
 async def test_model_receives_any_error_of_a_tool(
     version: int, error: Exception, reported: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "TOOLS", (*registry.TOOLS, Broken(error)))
+    monkeypatch.setattr("accord_coder.prompt.TOOLS", (*TOOLS, Broken(error)))
     async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
         assert (await harness.use("broken")).text == reported
         assert harness.stop_reason == "end_turn"
@@ -138,14 +138,14 @@ async def test_model_receives_any_error_of_a_tool(
 
 async def test_lost_client_ends_the_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = Broken(TransportError("gone"))
-    monkeypatch.setattr(registry, "TOOLS", (*registry.TOOLS, broken))
+    monkeypatch.setattr("accord_coder.prompt.TOOLS", (*TOOLS, broken))
     async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
         with pytest.raises(InternalError):  # the client is connected: another connection is lost
             await harness.uses(("broken", {}), ("broken", {}))
 
 
 def test_every_tool_has_an_argument_schema() -> None:
-    for tool in registry.TOOLS:
+    for tool in TOOLS:
         spec = tool.spec
         assert spec.name == tool.name
         assert len(spec.description) > 30

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from accord_coder.permissions.command_paths import NamedFiles, files_named
-from accord_coder.permissions.guarded_files import GUARDED
-from accord_coder.permissions.sensitive_files import is_guarded, is_secret, sensitive_below
+from accord_coder.permissions.command_lines import NamedFiles, files_named
+from accord_coder.permissions.sensitive_files import GUARDED, is_guarded, is_secret, sensitive_below
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,10 @@ from accord import (
     ToolCall,
     connect,
 )
-from accord.transports.stdio import PipeTransport
-from accord_coder.messages import Answer, Message, Prompt, Results
+from accord.transports.pipes import PipeTransport
+from accord_coder.agent import UserStore
+from accord_coder.models.base import Answer, Message, Prompt, Results
 from accord_coder.settings import Settings
-from accord_coder.store import UserStore
 from coder.harness import BOTH, CoderHarness, coder_session
 from coder.scripted_model import ScriptedModel, tool_prompt
 from raw_peer import QUICK

@@ -12,8 +12,7 @@ import pytest
 
 from accord_coder.settings import Settings
 from accord_coder.tools import fetch
-from accord_coder.tools.download import private_among
-from accord_coder.tools.html_text import text_of_html
+from accord_coder.tools.fetch import private_among, text_of_html
 from coder.harness import BOTH, CoderHarness, coder_session
 from coder.scripted_model import ScriptedModel
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from accord import Diff, ToolCallLocation
-from accord_coder.tools.walk import matcher, walk
+from accord_coder.search import matcher, walk
 from coder.harness import BOTH, coder_session
 from coder.scripted_model import ScriptedModel
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from accord import ToolCallLocation
-from accord_coder.tools.grep_matches import Matches
+from accord_coder.tools.grep import Matches
 from coder.harness import BOTH, coder_session
 from coder.scripted_model import ScriptedModel
 

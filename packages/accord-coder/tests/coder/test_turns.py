@@ -18,17 +18,22 @@ from accord import (
     UsageChanged,
 )
 from accord.installed import install_command
-from accord_coder.messages import Answer, Message, Prompt, Results, ToolResult, ToolUse
 from accord_coder.models.base import (
+    Answer,
     ContextOverflow,
     Finished,
+    Message,
     Model,
     ModelError,
     Piece,
+    Prompt,
     Request,
+    Results,
     Text,
+    ToolResult,
+    ToolUse,
 )
-from accord_coder.models.summary import SUMMARISE, compact_messages, last_turns, summarise
+from accord_coder.session import SUMMARISE, compact_messages, last_turns, summarise
 from accord_coder.settings import Settings
 from coder.harness import BOTH, coder_session
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from accord_coder.tools.walk import matcher, walk
+from accord_coder.search import matcher, walk
 from accord_coder.wildcards import (
     MAX_CHARACTERS,
     PatternTooLong,

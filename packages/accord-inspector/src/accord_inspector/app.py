@@ -1,33 +1,193 @@
-"""The ASGI application of the inspector: access first, then the page and its API."""
+"""The ASGI application of the inspector: access first, then the page and its API.
+
+A token in the first address opens the page once for each browser; all other requests have a cookie.
+"""
 
 from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from urllib.parse import parse_qsl, urlencode
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
 
-from accord.remote.access import ConnectionLimits, Event, Receive, Scope, Send
+from accord.remote.access import Access, Refusal
 from accord.remote.asgi_socket import handshake_of
-from accord_inspector import (
-    api,
-    comparisons,
-    exports,
-    faults_api,
-    forms_api,
-    panels_api,
-    waterfall,
-)
-from accord_inspector.access import HEADERS, PageAccess
-from accord_inspector.inspection import Inspection
+from accord.remote.asgi_types import Event, Receive, Scope, Send, headers_of
+from accord.remote.connection_limits import ConnectionLimits
+from accord_inspector.forms import form_routes
+from accord_inspector.inspection import Hub, Inspection
 from accord_inspector.json_http import ApiError
-from accord_inspector.live import Hub
-from accord_inspector.page_files import PAGE, PageFiles
-from accord_inspector.talk.routes import conversation_routes
-from accord_inspector.timeline_api import timeline_routes
-from accord_inspector.unread_body import UnreadBody
+from accord_inspector.list_api import comparison_routes, export_routes, list_routes
+from accord_inspector.panels import fault_routes, panel_routes
+from accord_inspector.talk import conversation_routes
+from accord_inspector.timeline import timeline_routes, waterfall_routes
 
+# Of every response: nothing runs that is not a file of the page, and nothing is embedded.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "media-src 'self' data: blob:; font-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS: tuple[tuple[str, str], ...] = (
+    ("Content-Security-Policy", _POLICY),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Cache-Control", "no-store"),
+)
+
+
+class PageAccess:
+    """Checks the host name, the origin and the login of each request.
+
+    `token` opens the page once per browser: the address is `start_path`, and the response sets a
+    cookie. `hosts` are names of this server in addition to those of this machine.
+    """
+
+    def __init__(self, hosts: Sequence[str] = ()) -> None:
+        self.token: str = secrets.token_urlsafe(32)
+        self._secret = secrets.token_urlsafe(32)
+        self._origins = Access(token=self.token, hosts=hosts)
+
+    @property
+    def start_path(self) -> str:
+        """The path and the query of the first address."""
+        return f"/?token={self.token}"
+
+    def refusal(self, scope: Scope) -> Refusal | None:
+        """Return why the host name or the origin is refused; None if they are allowed."""
+        refused = self._origins.check_origin(scope)
+        return None if refused is None else Refusal(403, refused.text)
+
+    def is_logged_in(self, scope: Scope) -> bool:
+        """Return whether a request has the cookie."""
+        for value in headers_of(scope).get("cookie", []):
+            try:
+                found = SimpleCookie(value).get(_cookie_name(scope))
+            except CookieError:
+                continue
+            if found is not None and _equal(found.value, self._secret):
+                return True
+        return False
+
+    def login(self, scope: Scope) -> tuple[str, str] | None:
+        """Return the cookie and the address without the token; None if a request has no token.
+
+        The cookie is empty if the token is wrong.
+        """
+        query = parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
+        given = [value for name, value in query if name == "token"]
+        if not given:
+            return None
+        rest = urlencode([(name, value) for name, value in query if name != "token"])
+        path: str = scope["path"]
+        # A path such as //host would be another server.
+        target = f"/{path.lstrip('/')}{'?' if rest else ''}{rest}"
+        if len(given) != 1 or not _equal(given[0], self.token):
+            return "", target
+        name = _cookie_name(scope)
+        return f"{name}={self._secret}; Path=/; HttpOnly; SameSite=Strict", target
+
+
+def _cookie_name(scope: Scope) -> str:
+    """Return a name for this port: browsers send cookies to all servers of a host."""
+    server = scope.get("server")
+    return f"accord_inspect_{server[1] if server else 0}"
+
+
+def _equal(given: str, expected: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode())
+
+
+# The server closes a connection whose request was read only in part, and the browser may have sent
+# the next request on it.
+
+_MOST_BYTES = 1024 * 1024  # more is not read: the connection is closed
+_MOST_S = 2.0
+
+
+class UnreadBody:
+    """The `receive` and `send` of one request, for its application."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+        self._is_read = scope["method"] in ("GET", "HEAD")
+
+    async def receive(self) -> Event:
+        """Receive an event."""
+        event = await self._receive()
+        if event["type"] != "http.request" or not event.get("more_body", False):
+            self._is_read = True
+        return event
+
+    async def send(self, event: Event) -> None:
+        """Send an event; before the first one, read the rest of the body."""
+        if event["type"] == "http.response.start":
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_MOST_S):
+                    await self._read_rest()
+        await self._send(event)
+
+    async def _read_rest(self) -> None:
+        left = _MOST_BYTES
+        while not self._is_read and left > 0:
+            left -= len((await self.receive()).get("body", b""))
+
+
+PAGE: Path = Path(__file__).parent / "page"
+_KEPT = "private, max-age=31536000, immutable"
+
+
+class PageFiles(StaticFiles):
+    """The files of the page, each at `NAME`, and at `VERSION/NAME`, where a browser keeps it.
+
+    A page that is loaded again asks for nothing else than `index`, which names the version.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(directory=PAGE)
+        self._versions: set[str] = set()
+
+    def index(self) -> Response:
+        """Return the page itself."""
+        version = _version()
+        self._versions.add(version)
+        text = (PAGE / "index.html").read_text("utf-8")
+        return HTMLResponse(text.replace('"/page/', f'"/page/{version}/'))
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        first, *rest = Path(path).parts or ("",)
+        if first not in self._versions:
+            return await super().get_response(path, scope)
+        response = await super().get_response("/".join(rest), scope)
+        response.headers["Cache-Control"] = _KEPT
+        return response
+
+
+def _version() -> str:
+    """Return a text that is another one when a file has changed."""
+    digest = hashlib.sha256()
+    for file in sorted(PAGE.iterdir()):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+_NO_LOGIN = Refusal(401, "Open the address that `accord inspect` printed in the terminal")
+_NOT_FOUND = Refusal(404, "Unknown address")
 _LIVE = "/api/live"
 _SOCKET_BYTES = 64 * 1024  # of a message from the page
 
@@ -85,9 +245,9 @@ class InspectorApp:
         handshake = await handshake_of(scope, receive, send, _SOCKET_BYTES, limits)
         refused = self._access.refusal(scope)
         if refused is None and not self._access.is_logged_in(scope):
-            refused = api.NO_LOGIN
+            refused = _NO_LOGIN
         if refused is None and scope["path"] != _LIVE:
-            refused = api.NOT_FOUND
+            refused = _NOT_FOUND
         if refused is not None:
             await handshake.refuse(refused)
             return
@@ -103,15 +263,15 @@ def _routes(inspection: Inspection) -> list[BaseRoute]:
         return files.index()
 
     return [
-        *api.routes(inspection),
+        *list_routes(inspection),
         *timeline_routes(inspection),
         *conversation_routes(inspection.conversations.of),
-        *forms_api.routes(inspection),
-        *faults_api.routes(inspection),
-        *panels_api.routes(inspection),
-        *exports.routes(inspection),
-        *comparisons.routes(inspection),
-        *waterfall.routes(inspection),
+        *form_routes(inspection),
+        *fault_routes(inspection),
+        *panel_routes(inspection),
+        *export_routes(inspection),
+        *comparison_routes(inspection),
+        *waterfall_routes(inspection),
         Route("/api/{rest:path}", _unknown),
         Mount("/page", files),
         Route("/{rest:path}", page, methods=["GET"]),
@@ -139,7 +299,7 @@ def _is_public(path: str) -> bool:
 
 def _login_page(scope: Scope) -> Response:
     if scope["path"].startswith("/api/"):
-        return JSONResponse({"error": api.NO_LOGIN.text}, 401)
+        return JSONResponse({"error": _NO_LOGIN.text}, 401)
     return FileResponse(PAGE / "login.html", 401)
 
 

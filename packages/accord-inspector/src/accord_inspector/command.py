@@ -1,9 +1,17 @@
-"""`accord inspect`: shows messages on a web page, live or from a recording."""
+"""`accord inspect`: shows messages on a web page, live or from a recording.
+
+First what the words of the command line mean (recordings, commands, addresses, classes), then the
+server, which runs until a signal or the inspection ends it, then the command.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
+import shlex
+import signal
+import socket
 import sys
 import threading
 import webbrowser
@@ -11,19 +19,196 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
+from msgspec import Struct
 
 from accord.errors import AccordError
-from accord.transports.registry import is_loopback
+from accord.remote.server import ServerOptions, Stop, run_server
+from accord.remote.sockets import address_of, open_tcp
+from accord.transports.base import Transport, opened
+from accord.transports.command_line import find_program
+from accord.transports.process import process
+from accord.transports.registry import RemoteOptions, is_url, transport_for_url
+from accord.transports.remote_address import is_loopback
+from accord_inspector.app import InspectorApp, PageAccess
 from accord_inspector.inspection import Inspection
-from accord_inspector.serving import PORT, listening_socket, serve_inspection
-from accord_inspector.targets import (
-    AgentTarget,
-    LiveOptions,
-    agent_target,
-    live_inspection,
-    shown_target,
+from accord_inspector.live_inspection import AgentInspection, AgentOutput, AgentStarter
+from accord_inspector.recording_inspection import FolderInspection, RecordingInspection
+from accord_inspector.tap_inspection import TapInspection
+from accord_terminal.toolkit import settings
+from accord_terminal.toolkit.agent_names import named_agents
+from accord_terminal.toolkit.recording_options import own_path
+from accord_terminal.toolkit.remote_token import TOKEN_VARIABLE, read_token, token_file_option
+from accord_trace.piped import is_pipe
+from accord_trace.reading import TraceError
+from accord_trace.trace import open_trace
+
+_CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+# Runs a class, or an instance, in a process of its own.
+_RUN_CLASS = (
+    "import sys; from importlib import import_module; "
+    "found = getattr(import_module(sys.argv[1]), sys.argv[2]); "
+    "(found() if isinstance(found, type) else found).run()"
 )
-from accord_terminal.toolkit.options import TOKEN_VARIABLE, read_token, token_file_option
+
+
+class LiveOptions(Struct, frozen=True, kw_only=True):
+    """The options for an agent that runs."""
+
+    output: Path | None = None
+    redact: bool = True
+    token: str | None = None
+    tap: bool = False
+
+
+class AgentTarget(Struct, frozen=True):
+    """The command or the URL of an agent, and changes of its environment."""
+
+    words: list[str]
+    env: dict[str, str] = {}
+    title: str = ""
+
+
+def agent_target(target: str) -> AgentTarget | None:
+    """Return the agent that a word names: a URL, `module:Class`, or a name; None for a path."""
+    if is_url(target):
+        return AgentTarget([target])
+    if Path(target).exists():
+        return None
+    if _CLASS.fullmatch(target):
+        module, _, name = target.partition(":")
+        return AgentTarget([sys.executable, "-c", _RUN_CLASS, module, name], title=target)
+    named = named_agents(settings.load()).get(target)
+    return None if named is None else AgentTarget(list(named.argv), env=dict(named.entry.env))
+
+
+def shown_target(target: str) -> Callable[[], Inspection]:
+    """Return what shows a recording or a folder; raise `TraceError` if it cannot be read."""
+    path = Path(target)
+    if not path.exists():
+        raise TraceError(
+            f"{target} does not exist: expected a recording, a folder, the URL of an agent, or -- "
+            "and a command"
+        )
+    if path.is_dir():
+        folder = _recordings_of(path)
+        return lambda: FolderInspection(folder)
+    if is_pipe(path):
+        raise TraceError(f"Expected a file or a folder, got the pipe {target}: save it as a file")
+    next(iter(open_trace(path)), None)  # another file is an error now, not on the page
+    return lambda: RecordingInspection(path)
+
+
+def _recordings_of(folder: Path) -> Path:
+    """Return the folder itself, or that of the recordings in the results of a fleet."""
+    traces = folder / "traces"
+    return traces if (folder / "run.json").is_file() and traces.is_dir() else folder
+
+
+def live_inspection(agent: AgentTarget, options: LiveOptions) -> Callable[[], Inspection]:
+    """Return what runs an agent; raise `StartError` or `ValueError` if it cannot be started."""
+    words = agent.words
+    url = words[0] if is_url(words[0]) else None
+    if url is None:
+        find_program(words[0], None, dict(os.environ))
+    start = _command_starter(agent) if url is None else _url_starter(url, options)
+    title = url or agent.title or shlex.join(words)
+    output = None if options.output is None else own_path(options.output)
+    if options.tap:
+        if url is not None:
+            raise ValueError("--tap is for commands: for a remote agent, use `accord bridge` in it")
+        return lambda: TapInspection(
+            words, env=agent.env, title=title, output=output, redact=options.redact
+        )
+    return lambda: AgentInspection(
+        start, command=words, title=title, output=output, redact=options.redact
+    )
+
+
+def _command_starter(agent: AgentTarget) -> AgentStarter:
+    async def start(output: AgentOutput) -> Transport:
+        return process(
+            *agent.words,
+            env=agent.env,
+            on_stderr=output.on_stderr,
+            on_stdout_noise=output.on_noise,
+            noise_limit=None,  # the page shows it
+        )()
+
+    return start
+
+
+def _url_starter(url: str, options: LiveOptions) -> AgentStarter:
+    factory = transport_for_url(url, RemoteOptions(token=options.token))
+
+    async def start(_output: AgentOutput) -> Transport:
+        return await opened(factory)
+
+    return start
+
+
+PORT = 8766
+
+
+def listening_socket(host: str, port: int | None) -> socket.socket:
+    """Return a socket for the page; None is port 8766, or a free one if that is in use.
+
+    Raise `OSError` if the address cannot be used.
+    """
+    if port is not None:
+        return open_tcp(host, port)
+    try:
+        return open_tcp(host, PORT)
+    except OSError:
+        return open_tcp(host, 0)
+
+
+async def serve_inspection(
+    make: Callable[[], Inspection], opened: socket.socket, started: Callable[[str], None]
+) -> int:
+    """Run an inspection and serve its page until a signal or the inspection ends it.
+
+    `started` is called with the address of the page, which has the token in it. Return the exit
+    status.
+    """
+    stop = Stop()
+    inspection = make()
+    _on_signals(lambda number: inspection.pass_signal(number) or stop.request())
+    host, port = address_of(opened)
+    access = PageAccess(hosts=[host])
+    shown = f"[{host}]" if ":" in host else host
+    async with inspection:
+        app = InspectorApp(inspection, inspection.hub, access)
+        address = f"http://{shown}:{port}{access.start_path}"
+        options = ServerOptions(passed=[opened], drain_s=0.0)
+        inspection.spawn(_stop_when_finished(inspection, stop))
+
+        def show(_: object) -> None:
+            if not inspection.finished.is_set():
+                started(address)
+
+        await run_server(app, options, show, stop)
+        if stop.at_once.is_set():
+            os._exit(1)  # the agents of this process are ended by their guardian
+    return inspection.exit_status
+
+
+async def _stop_when_finished(inspection: Inspection, stop: Stop) -> None:
+    await inspection.finished.wait()
+    stop.requested.set()
+
+
+def _on_signals(handle: Callable[[int], object]) -> None:
+    """Call this for Ctrl-C, SIGTERM and SIGHUP."""
+    loop = asyncio.get_running_loop()
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is None:
+            continue
+        if sys.platform == "win32":
+            signal.signal(number, lambda got, _: loop.call_soon_threadsafe(handle, got))
+        else:
+            loop.add_signal_handler(number, handle, number)
+
 
 _AGENT = "accord_inspector.agent"  # the words after `--`
 

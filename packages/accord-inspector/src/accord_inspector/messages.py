@@ -1,20 +1,24 @@
-"""The messages of one recording, and the parts of them that filters select."""
+"""The messages of one recording as it grows, the parts that filters select, and their order."""
 
 from __future__ import annotations
 
 import asyncio
+from array import array
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
+from accord.text.lenient_json import is_object
 from accord_inspector.json_http import ApiError
+from accord_trace.columns import NONE, Columns
+from accord_trace.filtering import Filter
 from accord_trace.message_index import MessageIndex, MessageRow
 from accord_trace.reading import trace_files
 from accord_trace.records import Record
-from accord_trace.selection import Filter
 
 _PART_BYTES = 1024 * 1024  # that are read before others run
 _TEXT_BYTES = 1024 * 1024  # that are searched before others run
@@ -179,3 +183,152 @@ class View:
         """Yield a window of the list."""
         for position in range(max(first, 0), min(first + count, len(self))):
             yield self._index.row(self.number(position))
+
+
+def row_json(row: MessageRow) -> dict[str, Any]:
+    """Return a row for the page: `n` counts from 0, `pair` is the response or the request.
+
+    `ts` is in seconds since the start of the recording, `seconds` the latency of a response.
+    """
+    found: dict[str, Any] = {
+        "n": row.number,
+        "ts": row.ts,
+        "kind": row.kind,
+        "dir": row.direction,
+        "from": row.sender,
+        "to": row.receiver,
+        "method": row.method,
+        "bytes": row.bytes,
+        "conn": row.conn,
+    }
+    if row.id:
+        found["id"] = row.id
+    if row.session is not None:
+        found["session"] = row.session
+    if row.is_error:
+        found["error"] = True
+    if row.pair is not None:
+        found["pair"] = row.pair
+    if row.latency_s is not None:
+        found["seconds"] = row.latency_s
+    return found
+
+
+_LOOKED = 2000  # messages, from the end and from the start
+
+
+def last_initialize(messages: Messages) -> int | None:
+    """Return the number of the last `initialize` request; it is near the end or the start."""
+    count = len(messages)
+    for numbers in (
+        range(count - 1, max(count - _LOOKED, 0) - 1, -1),
+        range(min(_LOOKED, count) - 1, -1, -1),
+    ):
+        for n in numbers:
+            row = messages.row(n)
+            if row.kind == "request" and row.method == "initialize":
+                return n
+    return None
+
+
+def spoken_version(messages: Messages) -> int:
+    """Return the version of the protocol that the agent has chosen; 1 if that is unknown."""
+    n = last_initialize(messages)
+    pair = None if n is None else messages.row(n).pair
+    value = None if pair is None else messages.record(pair).value()
+    version = value.get("protocolVersion") if is_object(value) else None
+    return version if version in (1, 2) else 1
+
+
+# The messages of a view in the order of a column.
+
+COLUMNS: tuple[str, ...] = ("way", "session", "method", "bytes", "latency")
+
+
+class SortedView:
+    """A view in the order of `column`, such as `bytes`, or the other way round: `-bytes`.
+
+    Equal messages are in the order of their numbers; those without a value are last. `update` sorts
+    what has come since. Raise `ApiError` for an unknown column.
+    """
+
+    def __init__(self, view: View, index: MessageIndex, column: str) -> None:
+        self._is_reverse = column.startswith("-")
+        self._name = column.removeprefix("-")
+        if self._name not in COLUMNS:
+            raise ApiError(400, f"sort: expected one of: {', '.join(COLUMNS)}, got {column!r}")
+        self.view: View = view
+        self._index = index
+        self._order: array[int] = array("I")
+        self._running: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    async def update(self) -> None:
+        """Sort, in a thread, unless this is done; two pages wait for one thread."""
+        if len(self._order) == len(self.view):
+            return
+        if self._running is None:
+            self._running = asyncio.create_task(self._sort())
+        await asyncio.shield(self._running)
+
+    async def _sort(self) -> None:
+        try:
+            self._order = await asyncio.to_thread(self._sorted, self.view.numbers())
+        finally:
+            self._running = None
+
+    def rows(self, first: int, count: int) -> Iterator[MessageRow]:
+        """Yield a window of the list."""
+        for number in self._order[max(first, 0) : first + count]:
+            yield self._index.row(number)
+
+    def position(self, n: int) -> int | None:
+        """Return the position of a message in the list; None if it is not selected."""
+        try:
+            return self._order.index(n)
+        except ValueError:
+            return None
+
+    def _sorted(self, numbers: Sequence[int]) -> array[int]:
+        value, has = _column(self._index.columns, self._name)
+        known = [number for number in numbers if has(number)]
+        known.sort(key=value, reverse=self._is_reverse)
+        rest = (
+            [number for number in numbers if not has(number)] if len(known) < len(numbers) else []
+        )
+        return array("I", known + rest)
+
+
+def _column(columns: Columns, name: str) -> tuple[Callable[[int], Any], Callable[[int], bool]]:
+    """Return what a message is sorted by, and whether it has this."""
+    times, pairs = columns.times, columns.pairs
+    match name:
+        case "bytes":
+            return columns.sizes.__getitem__, lambda _: True
+        case "latency":
+            return (
+                lambda number: abs(times[pairs[number]] - times[number]),
+                lambda number: pairs[number] != NONE,
+            )
+        case "method":
+            return _named(columns.methods, columns.method_names)
+        case "session":
+            return _named(columns.sessions, columns.session_names)
+        case _:
+            ways = [f"{route.sender} {route.receiver}" for route in columns.route_names]
+            return _named(columns.routes, ways)
+
+
+def _named(
+    numbers: Sequence[int], names: Sequence[str | None]
+) -> tuple[Callable[[int], Any], Callable[[int], bool]]:
+    """Return the rank of a message's name, and whether it has one."""
+    order = sorted(range(len(names)), key=lambda at: (names[at] or "").casefold())
+    ranks = {at: rank for rank, at in enumerate(order)}
+    last = len(ranks)  # a name that has come since
+    return (
+        lambda number: ranks.get(numbers[number], last),
+        lambda number: numbers[number] >= len(names) or bool(names[numbers[number]]),
+    )

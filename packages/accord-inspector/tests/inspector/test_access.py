@@ -13,8 +13,7 @@ import pytest_asyncio
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from accord_inspector.access import PageAccess
-from accord_inspector.app import InspectorApp
+from accord_inspector.app import InspectorApp, PageAccess
 from accord_inspector.recording_inspection import RecordingInspection
 from inspector.inspector_process import Inspector, inspecting
 from sample_recordings import one_turn

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from accord_inspector.byte_direction import ByteDirection
 from accord_inspector.faults import Fault, Faults
-from accord_inspector.passed_bytes import PassedBytes
+from accord_inspector.tap_inspection import ByteDirection, PassedBytes
 from accord_trace import open_trace
 from accord_trace.recording import Recording
 

@@ -16,8 +16,7 @@ import httpx2
 import pytest
 from click.testing import CliRunner
 
-from accord_inspector import serving
-from accord_inspector.command import command
+from accord_inspector.command import command, listening_socket
 from inspector.inspector_process import SCRIPT_AGENT, Inspector, inspecting
 from sample_recordings import one_turn
 
@@ -86,8 +85,8 @@ def test_address_of_another_machine_is_an_error_without_a_second_port() -> None:
 
 def test_free_port_is_used_if_the_default_one_is_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
-        monkeypatch.setattr(serving, "PORT", other.getsockname()[1])
-        with serving.listening_socket("127.0.0.1", None) as opened:
+        monkeypatch.setattr("accord_inspector.command.PORT", other.getsockname()[1])
+        with listening_socket("127.0.0.1", None) as opened:
             assert opened.getsockname()[1] != other.getsockname()[1]
 
 

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord import v1, v2
-from accord_inspector.copies import Origin, copies
+from accord_inspector.timeline import Origin, copies
 from accord_trace.recording import Recording
 from accord_trace.records import Record, decode_record
 

@@ -15,7 +15,7 @@ from accord.testing import Recorder, TransportContract
 from accord.transports.base import HIGH_BYTES, Frame, Transport
 from accord.transports.stdio import PipeTransport
 from accord_inspector.faults import Fault, Faults
-from accord_inspector.faults_transport import FaultyTransport
+from accord_inspector.inspected_transport import FaultyTransport
 from accord_trace.records import Direction
 
 
@@ -208,7 +208,7 @@ async def test_a_reordered_message_arrives_after_the_next_one() -> None:
 async def test_a_reordered_message_without_a_next_one_arrives(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("accord_inspector.faults_path.REORDER_S", 0.01)
+    monkeypatch.setattr("accord_inspector.faults.REORDER_S", 0.01)
     async with started() as world:
         world.add(kind="reorder", direction="to_agent", times=1)
         world.client.write([frame(1)])

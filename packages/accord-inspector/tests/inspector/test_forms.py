@@ -10,10 +10,10 @@ import pytest
 
 from accord.v1 import METHODS as METHODS_V1
 from accord.v2 import METHODS as METHODS_V2
-from accord_inspector.form_defaults import Suggestions
 from accord_inspector.forms import (
     FormProblem,
     MethodEntry,
+    Suggestions,
     Version,
     check_params,
     form_of,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from accord_inspector.json_words import json_words
+from accord_inspector.json_http import json_words
 
 
 @pytest.mark.parametrize(

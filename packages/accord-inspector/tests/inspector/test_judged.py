@@ -9,10 +9,7 @@ from pathlib import Path
 import pytest
 
 from accord_conformance.judges.observer import Observer
-from accord_inspector.broken_rule import BrokenRule
-from accord_inspector.judged import Judged
-from accord_inspector.judged_messages import JudgedConnections
-from accord_inspector.judged_repeats import Repeats
+from accord_inspector.judged import BrokenRule, Judged, JudgedConnections, Repeats
 from accord_trace import Recording, open_trace
 from inspector.recordings import Direction, chunk, message, opening, save, turn
 from project import ROOT

@@ -14,11 +14,10 @@ import pytest
 from accord.remote.access import NetworkTransport
 from accord.transports.base import Frame, NullReceiver
 from accord.transports.memory import pair
+from accord_inspector.inspection import Hub, MessageWatcher
+from accord_inspector.json_http import filter_of
 from accord_inspector.judged import Judged
-from accord_inspector.live import Hub
-from accord_inspector.message_watcher import MessageWatcher
 from accord_inspector.messages import Messages
-from accord_inspector.queries import filter_of
 from accord_trace.selection import Selection
 from inspector.recordings import opening, save
 
@@ -74,12 +73,12 @@ async def tab(hub: Hub, text: str) -> AsyncIterator[_Shown]:
 async def test_search_goes_on_between_what_a_page_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("accord_inspector.live._WORK_S", 0)  # one step
+    monkeypatch.setattr("accord_inspector.inspection._WORK_S", 0)  # one step
     monkeypatch.setattr("accord_inspector.messages._TEXT_BYTES", 1)
     watch = MessageWatcher.watch
 
     def watched(self: MessageWatcher, request: dict[str, Any]) -> None:
-        monkeypatch.setattr("accord_inspector.live.INTERVAL_S", 3600)
+        monkeypatch.setattr("accord_inspector.inspection.INTERVAL_S", 3600)
         watch(self, request)
 
     monkeypatch.setattr(MessageWatcher, "watch", watched)

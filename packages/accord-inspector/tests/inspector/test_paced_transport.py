@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from accord.transports.base import Frame, NullReceiver, Receiver, Transport
-from accord_inspector import paced_transport
-from accord_inspector.paced_transport import PacedTransport
+from accord_inspector.inspected_transport import PacedTransport
 
 
 class Inner(Transport):
@@ -58,7 +57,7 @@ FRAMES: list[Frame] = [b"%d" % n for n in range(1000)]
 @pytest.fixture(autouse=True)
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make every part take the time that one may take."""
-    monkeypatch.setattr(paced_transport, "_PART_S", 0.0)
+    monkeypatch.setattr("accord_inspector.inspected_transport._PART_S", 0.0)
 
 
 async def started() -> tuple[Inner, PacedTransport, Taken]:

@@ -10,10 +10,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from accord_inspector.agent_inspection import AgentInspection
-from accord_inspector.panels_capabilities import capability_panel
-from accord_inspector.panels_resources import ResourceMeter, redacted_environment
-from accord_inspector.panels_statistics import RunningStatistics, UpdateRate
+from accord_inspector.live_inspection import AgentInspection
+from accord_inspector.panels import (
+    ResourceMeter,
+    RunningStatistics,
+    UpdateRate,
+    capability_panel,
+    redacted_environment,
+)
 from accord_trace.records import Record
 
 

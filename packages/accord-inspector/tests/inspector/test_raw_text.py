@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from accord_inspector.raw_text import bytes_of_text
+from accord_inspector.forms import bytes_of_text
 
 
 def test_escapes_are_bytes_and_code_points() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from accord.errors import ConnectionLost, MethodNotFound
-from accord_inspector.agent_trouble import Seen, trouble_of, why_ended
-from accord_inspector.strange_lines import StrangeLines
+from accord_inspector.inspected_transport import StrangeLines
+from accord_inspector.live_inspection import Seen, trouble_of, why_ended
 
 
 def test_all_of_few_lines_are_recorded_and_few_of_many() -> None:

@@ -12,9 +12,8 @@ from accord.client.elicitation import ElicitationForm, FormField
 from accord.client.events import PermissionRequest
 from accord.types.permission import PermissionOption
 from accord_inspector.json_http import ApiError
-from accord_inspector.talk import conversation
-from accord_inspector.talk.conversation import Conversation
-from accord_inspector.talk.questions import Questions
+from accord_inspector.talk import Conversation
+from accord_inspector.talk.live_client import Questions
 from accord_trace.message_index import MessageRow
 from accord_trace.records import Record, decode_record
 from inspector.test_talk_transcripts import chunk, opened
@@ -83,7 +82,7 @@ class Followed:
 async def test_an_agent_that_is_too_fast_is_sampled_and_the_page_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(conversation, "FAR", 100)
+    monkeypatch.setattr("accord_inspector.talk.FAR", 100)
     followed = Followed()
     followed.recorded.grows = True
     talk = opened()

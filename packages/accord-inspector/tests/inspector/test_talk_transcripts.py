@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from accord_inspector.talk.entry_json import entry_json, session_json
+from accord_inspector.talk import entry_json, session_json
 from accord_inspector.talk.session_log import SessionLog
 from accord_inspector.talk.transcripts import Transcripts
 from accord_trace.line_builder import Hop

@@ -72,7 +72,7 @@ def test_base_url_without_a_model_is_a_usage_error(
 ) -> None:
     monkeypatch.delenv("ACCORD_MODEL", raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "k")  # must not be sent to another server
-    monkeypatch.setattr("accord_coder.directories.config_dir", lambda: tmp_path)
+    monkeypatch.setattr("accord_coder.settings.config_dir", lambda: tmp_path)
     assert main(["agent", "--base-url", "http://localhost:11434/v1"]) == 2
     said = capsys.readouterr().err
     assert "--base-url requires a model: add --model PROVIDER:NAME" in said

@@ -1,4 +1,4 @@
-"""Selects models: the default, the models to offer, and opening one."""
+"""Selects models: the default, the models to offer, and opening one; and finds local models."""
 
 from __future__ import annotations
 
@@ -10,24 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import Struct
 
 from accord import InvalidParams, OptionChoice, SelectOption
 from accord.installed import install_command
-from accord_coder.models.local_servers import (
-    LOCAL,
-    SERVERS,
-    LocalModel,
-    LocalServer,
-    is_local,
-    local_provider,
-)
+from accord_coder.models.base import ModelError
 from accord_coder.models.providers import PROVIDERS, ModelProvider, missing_key_error, provider_of
 from accord_coder.settings import Settings
 
 if TYPE_CHECKING:
-    from accord_coder.models.api_keys import ApiKeys
     from accord_coder.models.base import Model
-    from accord_coder.models.retry import RetryPolicy
+    from accord_coder.models.keys import ApiKeys
+    from accord_coder.models.remote import RetryPolicy
 
 
 log = logging.getLogger("accord_coder")
@@ -171,8 +165,6 @@ async def local_models(settings: Settings, keys: ApiKeys) -> list[LocalModel]:
     """Return the models to offer of servers on this machine, if the default is one of them."""
     if not is_local(default_model(settings, keys)):
         return []
-    from accord_coder.models.local_search import find_local_models
-
     return await find_local_models(_servers(settings))
 
 
@@ -185,8 +177,6 @@ async def open_model(
 
         return DemoModel()
     if is_local(name):
-        from accord_coder.models.local_search import pick_local_model
-
         picked = await pick_local_model(name, _servers(settings))
         provider = local_provider(picked.server)
         model = await asyncio.to_thread(
@@ -228,3 +218,114 @@ def _open_provider_model(
             f"{source.name} requires more packages: {install_command('coder')}"
         ) from exc
     return open_remote(source, name, key=key, address=address, retry_policy=retry_policy)
+
+
+# Model servers on this machine, on the ports that they use by default, for `--model local`.
+
+LOCAL = "local"  # the name of the model that is picked; `local:NAME` names one
+
+
+class LocalServer(Struct, frozen=True):
+    """A program that serves models on this machine, and where."""
+
+    name: str
+    base_url: str
+
+
+# In order of preference.
+SERVERS = (
+    LocalServer("Ollama", "http://127.0.0.1:11434/v1"),
+    LocalServer("llama.cpp", "http://127.0.0.1:8080/v1"),
+    LocalServer("LM Studio", "http://127.0.0.1:1234/v1"),
+    LocalServer("vLLM", "http://127.0.0.1:8000/v1"),
+)
+
+
+class LocalModel(Struct, frozen=True):
+    """A model of a local server; `context_size` is in tokens, if the server reports it."""
+
+    server: LocalServer
+    name: str
+    context_size: int | None = None
+
+
+def is_local(name: str) -> bool:
+    """Return whether a model's name is `local` or `local:NAME`."""
+    return name == LOCAL or (name.startswith(f"{LOCAL}:") and name != f"{LOCAL}:")
+
+
+def local_provider(server: LocalServer) -> ModelProvider:
+    """Return a provider for a server: its name for messages, and its optional key."""
+    return ModelProvider(id=LOCAL, name=server.name, variables=("ACCORD_API_KEY",), keyless=True)
+
+
+_TIMEOUT_S = 3.0
+_MAX_BYTES = 4 * 1024 * 1024
+
+
+class _Model(Struct):
+    id: str
+    max_model_len: int | None = None  # vLLM reports the context size
+
+
+class _Models(Struct):
+    data: list[_Model] = []
+
+
+async def find_local_models(servers: Sequence[LocalServer] | None = None) -> list[LocalModel]:
+    """Return the models of all servers that respond, by server and then by name."""
+    servers = SERVERS if servers is None else servers
+    found = await asyncio.gather(*map(_models_of, servers))
+    return [model for models in found for model in models]
+
+
+async def pick_local_model(name: str, servers: Sequence[LocalServer] | None = None) -> LocalModel:
+    """Return the model of `local` or `local:NAME`; raise `ModelError` if it is not available.
+
+    `local` is the first model, by name, of the first server that has any. Models whose name
+    contains "embed" compute embeddings and cannot answer.
+    """
+    servers = SERVERS if servers is None else servers
+    models = await find_local_models(servers)
+    wanted = name.partition(":")[2]
+    for model in models:
+        if model.name == wanted if wanted else "embed" not in model.name.lower():
+            return model
+    if models:
+        names = ", ".join(f"local:{model.name}" for model in models)
+        raise ModelError(
+            f"No local server has the model {wanted!r}: choose one of {names}."
+            if wanted
+            else f"The local servers have only models that compute embeddings: {names}."
+        )
+    tried = ", ".join(f"{server.name} ({server.base_url})" for server in servers)
+    raise ModelError(
+        f"No local model server responded. Tried {tried}. Start one, for example with"
+        " `ollama serve` after `ollama pull qwen3`; for another address use"
+        " `--model compatible:NAME --base-url URL`."
+    )
+
+
+async def _models_of(server: LocalServer) -> list[LocalModel]:
+    """Return the models of a server, none if it does not respond in time or in another format."""
+    import httpx2  # slow to import
+
+    try:
+        async with (
+            asyncio.timeout(_TIMEOUT_S),
+            # No proxy, no redirect: the server is on this machine.
+            httpx2.AsyncClient(trust_env=False, follow_redirects=False) as client,
+            client.stream("GET", f"{server.base_url}/models") as response,
+        ):
+            if response.status_code != 200:
+                return []
+            data = b""
+            async for piece in response.aiter_bytes():
+                data += piece
+                if len(data) > _MAX_BYTES:
+                    return []
+            models = msgspec.json.decode(data, type=_Models).data
+    except (TimeoutError, httpx2.HTTPError, msgspec.DecodeError):
+        return []
+    models.sort(key=lambda model: model.id)
+    return [LocalModel(server, model.id, model.max_model_len) for model in models]

@@ -2,33 +2,78 @@
 
 In this order: rules that reject; the mode `plan`; secrets, files that run programs, and paths
 outside the session's directories, which no general rule allows; rules that allow; the mode; the
-user.
+user. Only the mode `bypassPermissions` allows commands. In `acceptEdits`, as in `default`, the user
+is asked about each command that no rule of the project allows.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from accord import PermissionOption
+from accord import OptionChoice, PermissionOption, SelectOption, Session
 from accord.local.files import has_further_names
-from accord_coder.permissions.command_paths import files_named
-from accord_coder.permissions.modes import mode_verdict
-from accord_coder.permissions.rules import Rule, suggest_rule
+from accord_coder.files import TrackedFiles
+from accord_coder.permissions.command_lines import files_named
+from accord_coder.permissions.rules import ProjectRules, Rule, suggest_rule
 from accord_coder.permissions.sensitive_files import is_guarded, is_secret, sensitive_below
-from accord_coder.tool_results import Access, ToolFailed
-from accord_coder.tool_results import display_path as shown_path
+from accord_coder.settings import Settings
+from accord_coder.tool_results import Access, ToolFailed, display_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from accord.agent import ToolCallHandle
-    from accord_coder.permissions.context import ToolContext
-    from accord_coder.permissions.project_rules import EffectiveRules
+    from accord_coder.permissions.rules import EffectiveRules
+
+Verdict: TypeAlias = Literal["allow", "ask", "refuse"]
+
+MODES = (
+    OptionChoice("default", "Default", "Asks before each change, command and download"),
+    OptionChoice("acceptEdits", "Accept edits", "Edits files without asking; asks for the rest"),
+    OptionChoice("plan", "Plan", "Only reads, and proposes a plan that you approve"),
+    OptionChoice("dontAsk", "Don't ask", "Does what the rules allow, refuses the rest"),
+    OptionChoice("bypassPermissions", "Bypass permissions", "Does everything without asking"),
+)
+
+
+def mode_option(value: str, *, bypass: bool) -> SelectOption:
+    """Return the option for the mode; `bypass` includes the mode that never asks."""
+    return SelectOption(
+        id="mode",
+        name="Mode",
+        description="What the agent can do without asking",
+        category="mode",
+        value=value,
+        choices=tuple(mode for mode in MODES if bypass or mode.value != "bypassPermissions"),
+    )
+
+
+async def switch_mode(session: Session, mode: str) -> None:
+    """Change the mode of a session and notify the client; ValueError for an unknown mode."""
+    await session.set_option("mode", mode)
+
+
+def mode_verdict(mode: str, access: Access, *, sensitive: bool) -> Verdict:
+    """Return the verdict of a mode if no rule of the user decides.
+
+    `sensitive` is access to secrets, or outside the session's directories.
+    """
+    if access.kind == "none" or mode == "bypassPermissions":
+        return "allow"
+    if mode == "plan" and access.kind != "read":
+        return "refuse"
+    if access.kind == "read" and not sensitive:
+        return "allow"
+    if mode == "dontAsk":
+        return "refuse"
+    if mode == "acceptEdits" and access.kind in ("edit", "delete") and not sensitive:
+        return "allow"
+    return "ask"
 
 
 _PATHS = ("read", "edit", "delete")
@@ -36,6 +81,25 @@ _PATHS = ("read", "edit", "delete")
 
 class PermissionDenied(ToolFailed):
     """The user, a rule or the mode denied permission."""
+
+
+class ToolContext:
+    """What tools and permissions know of a session: its settings, its rules and its files.
+
+    `allowed_paths` are the real paths outside of the session's directories that the user allowed.
+    """
+
+    def __init__(self, session: Session, settings: Settings, rules: ProjectRules) -> None:
+        self.session = session
+        self.settings = settings
+        self.rules = rules
+        self.allowed_paths: set[str] = set()
+        self.files = TrackedFiles(session, self.allowed_paths)
+
+    @property
+    def mode(self) -> str:
+        """The permission mode."""
+        return self.session.mode or "default"
 
 
 class _Subject(Struct, frozen=True):
@@ -137,9 +201,9 @@ def _subject_of_command(access: Access, context: ToolContext) -> _Subject:
     named = files_named(access.subject, base, lambda real: _is_inside(real, context))
     why = None
     if named.secret is not None:
-        why = f"{shown_path(named.secret)} may hold secrets."
+        why = f"{display_path(named.secret)} may hold secrets."
     elif named.guarded is not None:
-        why = f"{shown_path(named.guarded)} can change what runs or is allowed here."
+        why = f"{display_path(named.guarded)} can change what runs or is allowed here."
     return _Subject((access.subject,), named.outside or not _is_inside(base, context), why)
 
 

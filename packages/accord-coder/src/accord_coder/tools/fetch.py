@@ -1,10 +1,23 @@
-"""The tool `fetch`: downloads web pages, if the user has enabled that."""
+"""The tool `fetch`: downloads web pages, if the user has enabled that, and converts them to text.
+
+A page comes from an IP address that was resolved and checked before. The modules for the network
+are imported on first use.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import html
+import http.client
+import ipaddress
+import re
 import socket
+import ssl
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
 from http.client import HTTPException
+from string import ascii_lowercase, ascii_uppercase
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 
@@ -13,16 +26,269 @@ from msgspec import Meta, Struct
 from accord import __version__
 from accord_coder.permissions.gate import require_permission
 from accord_coder.tool_results import MAX_CHARACTERS, Access, Outcome, ToolFailed, fenced, one_line
-from accord_coder.tools.base import Tool
-from accord_coder.tools.download import Download, private_among
-from accord_coder.tools.html_text import text_of_html
+from accord_coder.tools import Tool
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.permissions.context import ToolContext
-    from accord_coder.tools.download import Page
+    from accord_coder.permissions.gate import ToolContext
 
-# The modules for the network are imported on first use.
+_CONNECT_S = 10.0
+_PIECE_BYTES = 64 * 1024
+
+
+class Page(Struct, frozen=True):
+    """The response of a server; the body can be cut at the limit."""
+
+    status: int
+    mime_type: str
+    charset: str | None
+    location: str | None
+    body: bytes
+
+
+def private_among(addresses: Sequence[str]) -> str | None:
+    """Return the first address that is not on the public internet."""
+    for address in addresses:
+        found = ipaddress.ip_address(address.partition("%")[0])
+        if isinstance(found, ipaddress.IPv6Address):
+            found = found.ipv4_mapped or found.sixtofour or found
+        if not found.is_global or found.is_multicast:
+            return address
+    return None
+
+
+class Download:
+    """A GET request to one address. `run` blocks; `stop` ends it from another thread."""
+
+    def __init__(self, url: SplitResult, address: str, max_bytes: int, user_agent: str) -> None:
+        self._url = url
+        self._address = address
+        self._max_bytes = max_bytes
+        self._user_agent = user_agent
+        self._socket: socket.socket | None = None
+        self._stopped = False
+
+    def run(self) -> Page:
+        """Return the response; raise `OSError` or `http.client.HTTPException`."""
+        host = self._url.hostname or ""
+        secure = self._url.scheme == "https"
+        port = self._url.port or (443 if secure else 80)
+        plain = socket.create_connection((self._address, port), timeout=_CONNECT_S)
+        connection = http.client.HTTPConnection(host, port)
+        try:
+            self._socket = plain
+            if secure:
+                context = ssl.create_default_context()
+                self._socket = context.wrap_socket(plain, server_hostname=host)
+            if self._stopped:
+                raise ConnectionAbortedError
+            connection.sock = self._socket  # not a new lookup of the name
+            return self._get(connection)
+        finally:
+            connection.close()
+            plain.close()
+
+    def stop(self) -> None:
+        """Make `run` fail."""
+        self._stopped = True
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _get(self, connection: http.client.HTTPConnection) -> Page:
+        target = self._url.path or "/"
+        if self._url.query:
+            target += f"?{self._url.query}"
+        headers = {
+            "Accept": "text/html, text/*, application/json, */*;q=0.5",
+            "Accept-Encoding": "identity",
+            "Connection": "close",
+            "User-Agent": self._user_agent,
+        }
+        connection.request("GET", target, headers=headers)
+        answer = connection.getresponse()
+        body = bytearray()
+        while len(body) <= self._max_bytes and (piece := answer.read(_PIECE_BYTES)):
+            body += piece
+        return Page(
+            status=answer.status,
+            mime_type=answer.headers.get_content_type().lower(),
+            charset=answer.headers.get_content_charset(),
+            location=answer.headers.get("Location"),
+            body=bytes(body),
+        )
+
+
+# HTML to plain text for models: headings, lists, links and code.
+#
+# Pages can be hostile, so they are read in one pass: an unclosed element lasts to the end of the
+# page. The parser of the standard library, which markdownify uses by default, takes minutes for
+# 100 KB of `<a <a <a …`; markdownify also fails on deeply nested elements.
+
+_SILENT = frozenset({"head", "noscript", "script", "style", "svg", "template"})
+_BLOCKS = frozenset(
+    """
+    address article aside blockquote dd details div dl dt fieldset figcaption figure footer form
+    h1 h2 h3 h4 h5 h6 header hr li main nav ol p pre section summary table td th tr ul
+    """.split()  # noqa: SIM905  # a list of words
+)
+
+
+_RAW = frozenset({"script", "style"})  # their content is not HTML
+_ASCII_LOWER = str.maketrans(dict(zip(map(ord, ascii_uppercase), ascii_lowercase, strict=True)))
+_NAME = re.compile(r"[a-z][^\s/>]*", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"[^\s/>=][^\s/>=]*")
+_BLANK = re.compile(r"\s*")
+_SPACE = re.compile(r"[\s/]*")
+_UNQUOTED = re.compile(r"[^\s>]*")
+
+
+def text_of_html(page: str) -> str:
+    """Return the text of a page; text that is not HTML is returned almost unchanged."""
+    reader = _Reader()
+    _read(page, reader)
+    return reader.text()
+
+
+def _read(page: str, reader: _Reader) -> None:
+    """Pass the tags and texts of a page to a reader."""
+    lower = page.translate(_ASCII_LOWER)
+    at, end, text_begins = 0, len(page), 0
+    while (at := page.find("<", at)) >= 0:
+        closes = page.startswith("/", at + 1)
+        name = _NAME.match(page, at + 1 + closes)
+        if name is None and not (closes or page.startswith(("!", "?"), at + 1)):
+            at += 1  # an ordinary character
+            continue
+        reader.handle_data(_unescaped(page[text_begins:at]))
+        if name is None:
+            comment = page.startswith("!--", at + 1)
+            found = page.find("-->" if comment else ">", at + 2)
+            at = end if found < 0 else found + (3 if comment else 1)
+        else:
+            tag = name[0].translate(_ASCII_LOWER)
+            attributes, at = _attributes(page, name.end())
+            if closes:
+                reader.handle_endtag(tag)
+            else:
+                reader.handle_starttag(tag, attributes)
+                if tag in _RAW:
+                    found = lower.find(f"</{tag}", at)
+                    at = end if found < 0 else found
+        text_begins = at
+    reader.handle_data(_unescaped(page[text_begins:]))
+
+
+def _attributes(page: str, at: int) -> tuple[dict[str, str], int]:
+    """Return the attributes of a tag, and its end."""
+    found: dict[str, str] = {}
+    while True:
+        at = _matched(_SPACE, page, at)
+        if at >= len(page) or page[at] == ">":
+            return found, min(at + 1, len(page))
+        begins = at
+        at = _matched(_ATTRIBUTE, page, at) if page[at] != "=" else at + 1
+        name = page[begins:at].translate(_ASCII_LOWER)
+        value_at = _matched(_BLANK, page, at)
+        if not page.startswith("=", value_at):
+            continue
+        at = _matched(_BLANK, page, value_at + 1)
+        quote = page[at : at + 1]
+        if quote and quote in "\"'":
+            closed = page.find(quote, at + 1)
+            closed = len(page) if closed < 0 else closed
+            value, at = page[at + 1 : closed], closed + 1
+        else:
+            begins, at = at, _matched(_UNQUOTED, page, at)
+            value = page[begins:at]
+        found.setdefault(name, _unescaped(value))
+
+
+def _matched(expression: re.Pattern[str], page: str, at: int) -> int:
+    """Return the end of the match of an expression."""
+    found = expression.match(page, at)
+    return at if found is None else found.end()
+
+
+def _unescaped(text: str) -> str:
+    try:
+        return html.unescape(text)
+    except ValueError:  # a number with thousands of digits
+        return text
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._silent: list[str] = []  # open elements without visible text
+        self._silent_counts: Counter[str] = Counter()
+        self._links: list[str | None] = []
+        self._pre = 0
+        self._title: list[str] | None = None
+        self._titles: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: dict[str, str]) -> None:
+        if tag == "title" and not self._titles:
+            self._title = []
+        if tag in _SILENT:
+            self._silent.append(tag)
+            self._silent_counts[tag] += 1
+        if self._silent:
+            return
+        if tag == "br":
+            self._parts.append("\n")
+        elif tag in _BLOCKS:
+            self._parts.append("\n")
+            self._begin_block(tag)
+        elif tag == "a":
+            self._links.append(attributes.get("href"))
+        elif tag == "img" and (alt := attributes.get("alt")):
+            self._parts.append(f"[{alt}]")
+
+    def _begin_block(self, tag: str) -> None:
+        if tag[0] == "h" and tag[1:].isdigit():
+            self._parts.append("\n" + "#" * int(tag[1:]) + " ")
+        elif tag == "li":
+            self._parts.append("- ")
+        elif tag == "p":
+            self._parts.append("\n")
+        elif tag == "pre":
+            self._pre += 1
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "title" and self._title is not None:
+            self._titles.append("".join(self._title).strip())
+            self._title = None
+        if self._silent:
+            if self._silent_counts[tag]:
+                popped = ""
+                while popped != tag:
+                    popped = self._silent.pop()
+                    self._silent_counts[popped] -= 1
+            return
+        if tag in _BLOCKS:
+            self._parts.append("\n")
+            if tag == "pre" and self._pre:
+                self._pre -= 1
+        elif tag == "a" and self._links:
+            href = self._links.pop()
+            if href and href.startswith(("http://", "https://", "/")):
+                self._parts.append(f" ({href})")
+
+    def handle_data(self, data: str) -> None:
+        if self._title is not None:
+            self._title.append(data)
+        if not self._silent:
+            self._parts.append(data if self._pre else re.sub(r"\s+", " ", data))
+
+    def text(self) -> str:
+        """Return the text without redundant white space."""
+        text = "".join(self._parts)
+        lines = [line.rstrip() for line in text.split("\n")]
+        lines = [line[1:] if line.startswith(" ") and line[1:2] != " " else line for line in lines]
+        body = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n")
+        title = self._titles[0] if self._titles else ""
+        return f"{title}\n\n{body}".strip("\n") + "\n"
 
 
 _MAX_SECONDS = 30.0

@@ -26,11 +26,11 @@ from accord import (
 from accord.mcp import McpConnection
 from accord_coder.models.base import ToolSpec
 from accord_coder.tool_results import Access, Outcome, ToolFailed
-from accord_coder.tools.base import Tool
+from accord_coder.tools import Tool
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.permissions.context import ToolContext
+    from accord_coder.permissions.gate import ToolContext
 
 
 _MAX_NAME = 64  # limit of model providers

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
-from accord_coder.permissions.command_line import argv_of
+from accord_coder.permissions.command_lines import argv_of
 from accord_coder.tool_results import (
     Access,
     Outcome,
@@ -16,12 +16,11 @@ from accord_coder.tool_results import (
     fenced,
     one_line,
 )
-from accord_coder.tools.base import Tool
-from accord_coder.tools.environment import command_environment
+from accord_coder.tools import Tool, command_environment
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.permissions.context import ToolContext
+    from accord_coder.permissions.gate import ToolContext
 
 
 _MAX_CHARACTERS = 30_000  # of the output, for the model

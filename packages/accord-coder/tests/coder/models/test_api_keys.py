@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from accord_coder.models.api_keys import ApiKeys
+from accord_coder.models.keys import ApiKeys
 from accord_coder.models.providers import KEY_VARIABLES, PROVIDERS
 from project import PYTHONPATH
 
@@ -171,7 +171,7 @@ def test_keys_in_memory_cannot_be_read_by_other_processes(place: str, tmp_path: 
     code = (
         "import ctypes, sys\n"
         "from pathlib import Path\n"
-        "from accord_coder.models.api_keys import ApiKeys\n"
+        "from accord_coder.models.keys import ApiKeys\n"
         f"ApiKeys(Path({str(tmp_path)!r}), {environ!r}).conceal()\n"
         "print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))\n"
     )

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from accord import EmbeddedResource, ImageContent, RequestError, ResourceLink, Text
 from accord.installed import install_command
-from accord_coder.models.demo import DemoModel
-from accord_coder.models.demo_commands import COMMANDS, InvalidPrompt, help_text, parse_prompt
+from accord_coder.models.demo import COMMANDS, DemoModel, InvalidPrompt, help_text, parse_prompt
 from accord_coder.settings import Settings
 from coder.harness import BOTH, CoderHarness, coder_session
 

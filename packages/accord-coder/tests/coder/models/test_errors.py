@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic_ai.exceptions import ModelConnectionError
 
-from accord_coder.models.errors import classify_error
 from accord_coder.models.providers import PROVIDERS
+from accord_coder.models.remote import classify_error
 
 SECRET = "sk-secret"
 SOURCE = next(source for source in PROVIDERS if source.id == "compatible")

@@ -16,12 +16,13 @@ pytest.importorskip("pydantic_ai", reason="the extra `coder` is not installed")
 import msgspec
 
 import accord
-from accord_coder.models import local_search
+from accord_coder.models import selection
 from accord_coder.models.base import ModelError
-from accord_coder.models.local_search import find_local_models, pick_local_model
-from accord_coder.models.local_servers import (
+from accord_coder.models.selection import (
     SERVERS,
     LocalServer,
+    find_local_models,
+    pick_local_model,
 )
 from accord_coder.settings import Settings
 from coder.harness import BOTH, coder_session
@@ -109,7 +110,7 @@ async def test_other_programs_on_the_port_are_skipped(body: bytes, status: str) 
 
 
 async def test_server_that_does_not_respond_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_search, "_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(selection, "_TIMEOUT_S", 0.1)
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()

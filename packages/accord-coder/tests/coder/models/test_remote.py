@@ -25,7 +25,7 @@ from accord import (
 )
 from accord.errors import AuthRequired, RequestError
 from accord_coder.agent import Coder
-from accord_coder.models.retry import RetryPolicy
+from accord_coder.models.remote import RetryPolicy
 from accord_coder.settings import Settings
 from coder.harness import BOTH, coder_session
 from coder.models.provider import (

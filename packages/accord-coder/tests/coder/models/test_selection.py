@@ -10,7 +10,7 @@ import pytest
 
 from accord import AuthRequired, InvalidParams
 from accord.installed import install_command
-from accord_coder.models.api_keys import ApiKeys
+from accord_coder.models.keys import ApiKeys
 from accord_coder.models.selection import (
     default_model,
     model_choices,

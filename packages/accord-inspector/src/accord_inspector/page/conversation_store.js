@@ -2,7 +2,7 @@
 
 import { get, live, post } from "./api.js";
 
-/** @typedef {Record<string, any>} Entry what the server sends of an entry (`entry_json.py`) */
+/** @typedef {Record<string, any>} Entry what the server sends of an entry (`entry_json`) */
 
 /** Do an action of the client. @param {string} action @param {Record<string, any>} [body] */
 export async function act(action, body = {}) {

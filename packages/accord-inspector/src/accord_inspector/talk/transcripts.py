@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from msgspec import UNSET, Struct
 
@@ -21,8 +21,15 @@ from accord.client.events import ContentChunk as ContentEvent
 from accord.errors import DecodeError, RequestError
 from accord.text import lenient_json
 from accord.types.session import TokenUsage
-from accord_inspector.talk.session_log import Clock, Entry, SessionLog, Stamp
-from accord_inspector.talk.wire import Wire, session_of, wire_of
+from accord_inspector.talk.session_log import (
+    Clock,
+    Entry,
+    SessionLog,
+    Stamp,
+    Wire,
+    session_of,
+    wire_of,
+)
 from accord_trace.records import Record
 
 CLIENT = "Client"
@@ -47,6 +54,22 @@ class _Connection:
         self.wire: Wire = wire_of(1)
         self.requests: dict[tuple[str, bytes], _Request] = {}  # by sender and id
         self.sessions: set[str] = set()
+
+
+class _Message(NamedTuple):
+    """A request or its response, with where it belongs; `value` is the params or the result."""
+
+    connection: _Connection
+    request: _Request
+    log: SessionLog
+    record: Record
+    value: dict[str, Any]
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The params of the request; empty if they are not an object."""
+        given = self.request.params
+        return given if lenient_json.is_object(given) else {}
 
 
 class Transcripts:
@@ -122,39 +145,34 @@ class Transcripts:
         if begin is not None and session is not None and lenient_json.is_object(params):
             log = self._log(connection, session, stamp)
             log.is_opened |= record.dir == "to_agent"
-            begin(self, connection, request, log, record)
+            begin(self, _Message(connection, request, log, record, params))
 
-    def _prompt(
-        self, connection: _Connection, request: _Request, log: SessionLog, record: Record
-    ) -> None:
-        if not log.is_running:
-            log.begin_turn()
-        log.prompts[record.conn, record.id_text] = log.prompted = request.stamp
-        log.touch()
-        if connection.wire.echoes_prompts:
+    def _prompt(self, sent: _Message) -> None:
+        if not sent.log.is_running:
+            sent.log.begin_turn()
+        sent.log.prompted = sent.request.stamp
+        sent.log.prompts[sent.record.conn, sent.record.id_text] = sent.request.stamp
+        sent.log.touch()
+        if sent.connection.wire.echoes_prompts:
             return
         texts: list[str] = []
-        message_id = f"prompt {log.transcript.prompt_count + 1}"
-        for content in connection.wire.prompt(request.params.get("prompt")):
+        message_id = f"prompt {sent.log.transcript.prompt_count + 1}"
+        for content in sent.connection.wire.prompt(sent.params.get("prompt")):
             if isinstance(content, str):
                 texts.append(content)
-                log.apply(UserText(content, message_id))
+                sent.log.apply(UserText(content, message_id))
             else:
-                log.apply(ContentEvent(content, "user", message_id))
-        log.stream.pending_echo = "".join(texts)
-        log.apply(StateChanged(state="running"))
+                sent.log.apply(ContentEvent(content, "user", message_id))
+        sent.log.stream.pending_echo = "".join(texts)
+        sent.log.apply(StateChanged(state="running"))
 
-    def _load(
-        self, connection: _Connection, request: _Request, log: SessionLog, record: Record
-    ) -> None:
-        replays = request.method == "session/load" or request.params.get("replayFrom") is not None
-        if replays and log.entries:
-            request.before = log.restart(connection.wire, request.stamp)
+    def _load(self, sent: _Message) -> None:
+        replays = sent.request.method == "session/load" or sent.params.get("replayFrom") is not None
+        if replays and sent.log.entries:
+            sent.request.before = sent.log.restart(sent.connection.wire, sent.request.stamp)
 
-    def _permission(
-        self, connection: _Connection, request: _Request, log: SessionLog, record: Record
-    ) -> None:
-        params = request.params
+    def _permission(self, sent: _Message) -> None:
+        params = sent.request.params
         title, call_id = params.get("title"), None
         subject = params.get("subject")
         details = params.get("toolCall")
@@ -163,13 +181,13 @@ class Transcripts:
             details = subject.get("toolCall")
             call_id, command = subject.get("toolCallId"), subject.get("command")
         if details is not None:
-            call_id, call = connection.wire.tool_call(details, log.transcript)
+            call_id, call = sent.connection.wire.tool_call(details, sent.log.transcript)
             if call is not None:
-                log.apply(call)
-            known = log.transcript.tool_call(call_id)
+                sent.log.apply(call)
+            known = sent.log.transcript.tool_call(call_id)
             title = title or ("" if known is None else known.title)
         options = params.get("options")
-        request.entry = log.add(
+        sent.request.entry = sent.log.add(
             "permission",
             {
                 "title": title,
@@ -181,14 +199,12 @@ class Transcripts:
             },
         )
 
-    def _elicitation(
-        self, connection: _Connection, request: _Request, log: SessionLog, record: Record
-    ) -> None:
-        params = request.params
-        value = {key: params.get(key) for key in ("mode", "message", "url")}
-        request.entry = log.add("elicitation", {**value, "outcome": None})
+    def _elicitation(self, sent: _Message) -> None:
+        params = sent.request.params
+        asked = {key: params.get(key) for key in ("mode", "message", "url")}
+        sent.request.entry = sent.log.add("elicitation", {**asked, "outcome": None})
 
-    _REQUESTS: ClassVar[dict[str, Callable[..., None]]] = {
+    _REQUESTS: ClassVar[dict[str, Callable[[Transcripts, _Message], None]]] = {
         "session/prompt": _prompt,
         "session/load": _load,
         "session/resume": _load,
@@ -220,7 +236,8 @@ class Transcripts:
             return
         finish = self._RESPONSES.get(request.method)
         if finish is not None and lenient_json.is_object(value):
-            finish(self, connection, request, self._log(connection, session, stamp), record, value)
+            log = self._log(connection, session, stamp)
+            finish(self, _Message(connection, request, log, record, value))
 
     def _failed(
         self, connection: _Connection, request: _Request, record: Record, value: Any, stamp: Stamp
@@ -242,129 +259,80 @@ class Transcripts:
         elif not request.method.startswith(("fs/", "terminal/")):
             log.add("error", {"method": request.method, "error": error})
 
-    def _opened(
-        self,
-        connection: _Connection,
-        request: _Request,
-        log: SessionLog,
-        record: Record,
-        value: dict[str, Any],
-    ) -> None:
-        log.wire = connection.wire
-        log.is_closed = False
-        log.is_opened = True
-        cwd = request.params.get("cwd") if lenient_json.is_object(request.params) else None
-        log.cwd = cwd if isinstance(cwd, str) else log.cwd
-        opened = connection.wire.opened(request.method, log.id, value)
+    def _opened(self, sent: _Message) -> None:
+        sent.log.wire = sent.connection.wire
+        sent.log.is_closed = False
+        sent.log.is_opened = True
+        cwd = sent.params.get("cwd")
+        sent.log.cwd = cwd if isinstance(cwd, str) else sent.log.cwd
+        opened = sent.connection.wire.opened(sent.request.method, sent.log.id, sent.value)
         if opened.options is not None:
-            log.apply(OptionsChanged(opened.options))
+            sent.log.apply(OptionsChanged(opened.options))
         if opened.commands is not None:
-            log.apply(CommandsChanged(opened.commands))
-        log.touch()
+            sent.log.apply(CommandsChanged(opened.commands))
+        sent.log.touch()
 
-    def _ended(
-        self,
-        connection: _Connection,
-        request: _Request,
-        log: SessionLog,
-        record: Record,
-        value: dict[str, Any],
-    ) -> None:
-        started = log.prompts.pop((record.conn, record.id_text), None)
-        log.touch()
-        if connection.wire.echoes_prompts:
+    def _ended(self, sent: _Message) -> None:
+        started = sent.log.prompts.pop((sent.record.conn, sent.record.id_text), None)
+        sent.log.touch()
+        if sent.connection.wire.echoes_prompts:
             return  # a state ends the turn
-        log.stream.pending_echo = ""
-        reason = value.get("stopReason")
+        sent.log.stream.pending_echo = ""
+        reason = sent.value.get("stopReason")
         state = StateChanged(
             state="idle",
             stop_reason=reason if isinstance(reason, str) else "?",
-            token_usage=_token_usage(value.get("usage")),
+            token_usage=_token_usage(sent.value.get("usage")),
         )
-        log.transcript.apply(state)
-        log.end_turn(state, None if started is None else record.ts - started.seconds)
+        sent.log.transcript.apply(state)
+        sent.log.end_turn(state, None if started is None else sent.record.ts - started.seconds)
 
-    def _option_set(
-        self,
-        connection: _Connection,
-        request: _Request,
-        log: SessionLog,
-        record: Record,
-        value: dict[str, Any],
-    ) -> None:
-        if lenient_json.is_array(options := value.get("configOptions")):
-            earlier = log.transcript.options
-            log.apply(OptionsChanged(connection.wire.options(options, earlier)))
+    def _option_set(self, sent: _Message) -> None:
+        if lenient_json.is_array(options := sent.value.get("configOptions")):
+            earlier = sent.log.transcript.options
+            sent.log.apply(OptionsChanged(sent.connection.wire.options(options, earlier)))
 
-    def _mode_set(
-        self,
-        connection: _Connection,
-        request: _Request,
-        log: SessionLog,
-        record: Record,
-        value: dict[str, Any],
-    ) -> None:
-        mode = request.params.get("modeId") if lenient_json.is_object(request.params) else None
+    def _mode_set(self, sent: _Message) -> None:
+        mode = sent.params.get("modeId")
         if isinstance(mode, str):
-            log.apply(ModeChanged(mode))
+            sent.log.apply(ModeChanged(mode))
 
-    def _title_set(
-        self,
-        connection: _Connection,
-        request: _Request,
-        log: SessionLog,
-        record: Record,
-        value: dict[str, Any],
-    ) -> None:
-        if isinstance(title := value.get("title"), str):
-            log.apply(TitleChanged(title))
+    def _title_set(self, sent: _Message) -> None:
+        if isinstance(title := sent.value.get("title"), str):
+            sent.log.apply(TitleChanged(title))
 
-    def _closed(
-        self,
-        connection: _Connection,
-        request: _Request,
-        log: SessionLog,
-        record: Record,
-        value: dict[str, Any],
-    ) -> None:
-        log.is_closed = True
-        log.touch()
+    def _closed(self, sent: _Message) -> None:
+        sent.log.is_closed = True
+        sent.log.touch()
 
     # The terminals of version 1.
 
-    def _terminal(
-        self,
-        connection: _Connection,
-        request: _Request,
-        log: SessionLog,
-        record: Record,
-        value: dict[str, Any],
-    ) -> None:
-        if self._is_live or not lenient_json.is_object(request.params):
+    def _terminal(self, sent: _Message) -> None:
+        if self._is_live or not lenient_json.is_object(sent.request.params):
             return
-        params = request.params
-        terminal_id = params.get("terminalId", value.get("terminalId"))
+        params = sent.request.params
+        terminal_id = params.get("terminalId", sent.value.get("terminalId"))
         if not isinstance(terminal_id, str):
             return
-        known = log.transcript.terminals.get(terminal_id)
+        known = sent.log.transcript.terminals.get(terminal_id)
         terminal = AgentTerminal(id=terminal_id) if known is None else known.terminal
         command, cwd = terminal.command, terminal.cwd
         status: Any = None
-        if request.method == "terminal/create":
+        if sent.request.method == "terminal/create":
             command = _words(params.get("command"), params.get("args"))
-            cwd = params["cwd"] if isinstance(params.get("cwd"), str) else log.cwd
-        elif request.method == "terminal/output":
-            output = value.get("output")
+            cwd = params["cwd"] if isinstance(params.get("cwd"), str) else sent.log.cwd
+        elif sent.request.method == "terminal/output":
+            output = sent.value.get("output")
             if isinstance(output, str):
                 data = output.encode("utf-8", "replace")
-                log.apply(TerminalOutputChunk(terminal_id, data, replaces=True))
-            status = value.get("exitStatus")
+                sent.log.apply(TerminalOutputChunk(terminal_id, data, replaces=True))
+            status = sent.value.get("exitStatus")
         else:
-            status = value
+            status = sent.value
         code = signal = None
         if has_exited := lenient_json.is_object(status):
             code, signal = status.get("exitCode"), status.get("signal")
-        log.apply(
+        sent.log.apply(
             AgentTerminal(
                 id=terminal_id,
                 command=command,
@@ -375,7 +343,7 @@ class Transcripts:
             )
         )
 
-    _RESPONSES: ClassVar[dict[str, Callable[..., None]]] = {
+    _RESPONSES: ClassVar[dict[str, Callable[[Transcripts, _Message], None]]] = {
         **dict.fromkeys(_OPENING, _opened),
         "session/prompt": _ended,
         "session/set_config_option": _option_set,

@@ -1,4 +1,7 @@
-"""API keys of providers: from the environment, the keyring, or a file of the user."""
+"""API keys of providers: from the environment, the keyring, or a file of the user.
+
+`prompt_for_key` saves one: `accord agent --login`.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,21 @@ import logging
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from getpass import getpass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
-from accord_coder.directories import private_dir
+from accord import AccordError
 from accord_coder.models.providers import PROVIDERS, ModelProvider
-
-if TYPE_CHECKING:
-    from accord_coder.models.user_keyring import UserKeyring
-
+from accord_coder.settings import private_dir
 
 log = logging.getLogger("accord_coder")
+
+_SERVICE = "accord"  # of the keyring
 
 KeyLocation = Literal["keyring", "file"]
 
@@ -53,8 +56,6 @@ class ApiKeys:
     def conceal(self) -> None:
         """Protect the memory of this process from other processes if it has keys."""
         if any(map(self.has_key, PROVIDERS)):
-            from accord_coder.process_memory import conceal_process  # ctypes is slow to import
-
             conceal_process()
 
     def in_environment(self, source: ModelProvider) -> bool:
@@ -154,10 +155,91 @@ def _delete_from_keyring(source_id: str) -> None:
         keyring.delete(source_id)
 
 
-def _keyring() -> UserKeyring | None:
-    """Return the user's keyring, None if the package is not installed; it is slow to import."""
+def _keyring() -> _UserKeyring | None:
+    """Return the user's keyring, None if the package is not installed."""
     try:
-        from accord_coder.models.user_keyring import UserKeyring
+        return _UserKeyring()
     except ImportError:
         return None
-    return UserKeyring()
+
+
+class _UserKeyring:
+    """The user's keyring, with keys by the id of their provider; it can ask for a password."""
+
+    def __init__(self) -> None:
+        import keyring  # slow to import
+        from keyring.errors import KeyringError
+
+        self._keyring = keyring
+        self._errors = (KeyringError, RuntimeError, OSError)
+
+    def save(self, source_id: str, key: str) -> bool:
+        """Save a key; return whether that worked."""
+        try:
+            self._keyring.set_password(_SERVICE, source_id, key)
+            return self._keyring.get_password(_SERVICE, source_id) == key
+        except self._errors:
+            return False
+
+    def read(self, source_id: str) -> str | None:
+        """Return a key, or None."""
+        try:
+            return self._keyring.get_password(_SERVICE, source_id)
+        except self._errors as exc:
+            log.warning("! the keyring failed: %s", type(exc).__name__)
+            return None
+
+    def delete(self, source_id: str) -> None:
+        """Delete a key."""
+        try:
+            self._keyring.delete_password(_SERVICE, source_id)
+        except self._errors as exc:
+            log.warning("! the keyring did not delete a key: %s", type(exc).__name__)
+
+
+_PR_SET_DUMPABLE = 4
+
+
+def conceal_process() -> None:
+    """Make `/proc/PID/environ` and `/proc/PID/mem` of this process unreadable, on Linux.
+
+    Commands that the user allows run as the user and could read keys there. Debuggers and core
+    dumps of this process do not work either; programs that it starts are not affected. On other
+    systems, only debuggers with special rights can read the memory of a process.
+    """
+    if sys.platform == "linux":
+        import ctypes  # slow to import
+
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def prompt_for_key(
+    provider: str,
+    config: Path,
+    *,
+    ask: Callable[[str], str] = getpass,
+    environ: Mapping[str, str] | None = None,
+) -> int:
+    """Prompt for the API key of a provider in the terminal and save it; return the exit status."""
+    source = next((source for source in PROVIDERS if source.id == provider), None)
+    if source is None:
+        known = ", ".join(source.id for source in PROVIDERS)
+        return _print_error(f"unknown provider {provider!r}: expected one of {known}")
+    try:
+        key = ask(f"Key of {source.name} (it is not shown): ").strip()
+    except (EOFError, KeyboardInterrupt):
+        key = ""
+    if not key or not key.isprintable() or " " in key:
+        return _print_error("the input is not a key; nothing was saved")
+    try:
+        place = ApiKeys(config, environ).save(source, key)
+    except (OSError, AccordError) as exc:
+        return _print_error(f"cannot save the key: {exc}")
+    where = "your keyring" if place == "keyring" else f"{config / 'keys.json'}"
+    sys.stderr.write(f"The key of {source.name} is saved in {where}.\n")
+    return 0
+
+
+def _print_error(why: str) -> int:
+    sys.stderr.write(f"accord agent: {why}\n")
+    return 1
