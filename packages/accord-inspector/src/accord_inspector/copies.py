@@ -22,7 +22,7 @@ from accord.text import lenient_json
 from accord.text.lenient_json import is_array, is_object
 from accord.text.redact import MASK
 from accord.transports.registry import is_url
-from accord.wire.method import Method
+from accord.wire.protocol import Method
 from accord_trace.records import Record
 
 _WIDTH = 96

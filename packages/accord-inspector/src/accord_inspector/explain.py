@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_object
-from accord.wire.method import Method
+from accord.wire.protocol import Method
 from accord_conformance.judges.fields import rule_for_problem, rules_for_keys
 from accord_conformance.rules.manifest import requirements
 from accord_conformance.rules.sources import links

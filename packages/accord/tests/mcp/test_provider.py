@@ -21,7 +21,7 @@ from accord.mcp.provider import (
     Registration,
 )
 from accord.mcp.revision import CLIENT_CAPABILITIES, MCP_VERSION, PROTOCOL_VERSION
-from accord.wire.shared.mcp_message import (
+from accord.wire.shared import (
     McpError,
     MessageMcpError,
     MessageMcpNotification,

@@ -24,7 +24,7 @@ from accord.mcp.provider import (
 )
 from accord.mcp.server_backend import ServerBackend
 from accord.mcp.servers import servers_from
-from accord.wire.shared.mcp_message import (
+from accord.wire.shared import (
     MessageMcpError,
     MessageMcpNotification,
     MessageMcpRequest,

@@ -8,10 +8,10 @@ from typing import Any
 from accord.errors import DecodeError
 from accord.rules.gates import is_open
 from accord.text.lenient_json import is_object
-from accord.v1.param_gates import PARAM_GATES as NEEDS_V1
-from accord.v2.param_gates import PARAM_GATES as NEEDS_V2
+from accord.v1.methods import PARAM_GATES as NEEDS_V1
+from accord.v2.methods import PARAM_GATES as NEEDS_V2
 from accord.wire.codec import convert
-from accord.wire.method import Method
+from accord.wire.protocol import Method
 from accord_conformance.judges.base import Evidence, Judge
 from accord_conformance.judges.paths import items
 from accord_conformance.traffic.connection_state import methods, update_of

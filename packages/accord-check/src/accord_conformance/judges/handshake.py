@@ -6,7 +6,7 @@ from typing import Any
 
 from accord.rules.negotiation import is_false_v2
 from accord.text.lenient_json import is_object
-from accord.v2.error import UnsupportedProtocolVersionErrorData
+from accord.v2.content import UnsupportedProtocolVersionErrorData
 from accord_conformance.judges.base import Judge
 from accord_conformance.traffic.connection_state import SETUP_METHODS
 from accord_conformance.traffic.message import Request

@@ -10,7 +10,7 @@ from accord import v1, v2
 from accord.rules.quirks import tolerates
 from accord.text.lenient_json import is_array, is_object
 from accord.v1.early_spellings import LEGACY_METHODS
-from accord.wire.method import Method
+from accord.wire.protocol import Method
 from accord_conformance.judges.base import Evidence, Judge
 from accord_conformance.judges.fields import field_rule_ids, rule_for_problem, rules_for_keys
 from accord_conformance.judges.handshake import OTHER_KEYS, is_of_other_version

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from accord.v1.spec import SPEC as V1
-from accord.wire.method import Method
+from accord.v1.methods import SPEC as V1
+from accord.wire.protocol import Method
 from accord_conformance.nes import types as t
 
 METHODS: tuple[Method, ...] = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal, TypeAlias
 
 from accord import v1
-from accord.v1.ids import SessionId
+from accord.v1.content import SessionId
 from accord.wire.base import Int64, Lenient, LenientList, UInt32, UInt64, Wire
 
 __all__ = (

@@ -31,7 +31,7 @@ from accord.client.events import (
 )
 from accord.client.message import Message
 from accord.client.transcript import Transcript, calls_left_open
-from accord.v2.update import MessageUpdateBase
+from accord.v2.updates import MessageUpdateBase
 from accord_inspector.talk.message_parts import MessageParts
 from accord_inspector.talk.wire import Wire
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from accord.agent.session import ConnectedClient, Session, ToolCallHandle
     from accord.agent.store.base import SessionStore
     from accord.agent.turn import Turn
-    from accord.roles.spec import ProtocolSpec
     from accord.transports.base import Transport, TransportFactory
     from accord.types.session import Implementation, StopReason
+    from accord.wire.protocol import ProtocolSpec
 
 
 class Agent:

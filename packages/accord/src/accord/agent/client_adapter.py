@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from accord.errors import RequestError
     from accord.mcp.consumer import McpOutcome
     from accord.types.auth import AuthAccount, AuthState
-    from accord.wire.shared.mcp_message import MessageMcpRequest
+    from accord.wire.shared import MessageMcpRequest
 
 
 class PermissionQuestion(Struct, frozen=True, kw_only=True):

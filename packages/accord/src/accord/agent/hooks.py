@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from accord.agent.session import ConnectedClient, Session, ToolCallHandle
     from accord.agent.store.base import SessionStore
     from accord.agent.turn import Turn
-    from accord.roles.spec import ProtocolSpec
     from accord.types.session import Implementation, StopReason
+    from accord.wire.protocol import ProtocolSpec
 
 
 _COROUTINE = 0x80 | 0x100  # flags of code: `async def`, and what `types.coroutine` makes of one

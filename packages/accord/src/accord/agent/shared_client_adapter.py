@@ -15,7 +15,7 @@ from accord.wire.codec import convert
 if TYPE_CHECKING:
     from accord.agent.version_types import VersionTypes
     from accord.mcp.consumer import McpOutcome
-    from accord.wire.shared.mcp_message import MessageMcpRequest
+    from accord.wire.shared import MessageMcpRequest
 
 
 class SharedClientAdapter(ClientAdapter):

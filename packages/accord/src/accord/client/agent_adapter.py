@@ -30,7 +30,7 @@ from accord.types.session import (
     TokenUsage,
 )
 from accord.version import ProtocolVersion
-from accord.wire.method import Method
+from accord.wire.protocol import Method
 
 # The words of calls that the methods of `ClientSession` omit.
 _OMITTED = frozenset(("session", "config"))

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from accord.errors import McpBackendFailed, RemoteProtocolError
 from accord.mcp.revision import CLIENT_CAPABILITIES, MCP_VERSION, PROTOCOL_VERSION
-from accord.wire.shared.mcp_message import (
+from accord.wire.shared import (
     MessageMcpError,
     MessageMcpNotification,
     MessageMcpRequest,

@@ -36,7 +36,7 @@ from accord.mcp.consumer import McpConsumer
 from accord.mcp.revision import MCP_VERSION
 from accord.text.lenient_json import is_object
 from accord.wire.base import UNSET
-from accord.wire.shared.mcp_message import MessageMcpResult
+from accord.wire.shared import MessageMcpResult
 
 log: logging.Logger = logging.getLogger("accord.mcp")
 

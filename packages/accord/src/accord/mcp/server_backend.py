@@ -20,7 +20,7 @@ from accord.mcp.lifespan import ServerLifespan
 from accord.mcp.provider import McpCall
 from accord.mcp.revision import CLIENT_CAPABILITIES, CLIENT_INFO, MCP_VERSION
 from accord.wire.base import UNSET
-from accord.wire.shared.mcp_message import (
+from accord.wire.shared import (
     McpError,
     MessageMcpError,
     MessageMcpResponse,

@@ -21,7 +21,7 @@ from accord.proxy.stage import RawRequest, RawResponse
 from accord.proxy.versions import ProxiedVersion
 from accord.types.mcp import McpServer
 from accord.wire.codec import decoder
-from accord.wire.shared.mcp_message import MessageMcpNotification, MessageMcpRequest
+from accord.wire.shared import MessageMcpNotification, MessageMcpRequest
 
 log: logging.Logger = logging.getLogger("accord.proxy")
 

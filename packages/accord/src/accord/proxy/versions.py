@@ -13,9 +13,8 @@ from accord.client.agent_adapter import AgentAdapter
 from accord.client.event_stream import UpdateReader
 from accord.client.events import ToolCall
 from accord.proxy.updates import UpdateEditor
-from accord.roles.spec import ProtocolSpec
 from accord.wire.codec import decoder
-from accord.wire.method import Method
+from accord.wire.protocol import Method, ProtocolSpec
 
 
 class ProxiedVersion(Struct, frozen=True):
@@ -56,7 +55,7 @@ def proxied_version(number: int) -> ProxiedVersion:
         from accord.client.v1 import updates as client_updates_v1
         from accord.client.v1.agent_adapter import AgentAdapterV1
         from accord.types import convert_v1
-        from accord.v1.spec import SPEC as SPEC_V1
+        from accord.v1.methods import SPEC as SPEC_V1
 
         return _version(
             1, v1, SPEC_V1, AgentAdapterV1(unused), client_updates_v1, agent_updates_v1, convert_v1
@@ -67,7 +66,7 @@ def proxied_version(number: int) -> ProxiedVersion:
         from accord.client.v2 import updates as client_updates_v2
         from accord.client.v2.agent_adapter import AgentAdapterV2
         from accord.types import convert_v2
-        from accord.v2.spec import SPEC as SPEC_V2
+        from accord.v2.methods import SPEC as SPEC_V2
 
         return _version(
             2, v2, SPEC_V2, AgentAdapterV2(unused), client_updates_v2, agent_updates_v2, convert_v2

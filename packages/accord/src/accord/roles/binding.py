@@ -6,7 +6,7 @@ Nothing here names a method or a version: the `ProtocolSpec` of the role describ
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
@@ -24,16 +24,44 @@ from accord.errors import (
 )
 from accord.jsonrpc.message import RequestId
 from accord.roles.remote import Remote
-from accord.roles.spec import ProtocolSpec
 from accord.rules.gates import closed_methods, is_open, opening
 from accord.wire.codec import convert, decoder
-from accord.wire.method import Method, Side
+from accord.wire.protocol import Method, ProtocolSpec, Side
 
 log: logging.Logger = logging.getLogger("accord.connection.connection")
 
 # Makes the context of a handler from the connection, the request's id and what calls the peer.
 ContextFactory: TypeAlias = Callable[[Connection, RequestId, Any], Context]
 RemoteT_co = TypeVar("RemoteT_co", bound=Remote, covariant=True)
+RemoteT = TypeVar("RemoteT", bound=Remote)
+T = TypeVar("T")
+MaybeAwaitable: TypeAlias = T | Awaitable[T]
+
+
+class AgentContext(Context, Generic[RemoteT]):
+    """What an agent's handler receives in addition to the params: the client, to call."""
+
+    __slots__ = ("client",)
+
+    def __init__(self, connection: Connection, request_id: RequestId, client: RemoteT) -> None:
+        super().__init__(connection, request_id)
+        self.client: RemoteT = client
+
+    def cancel_prompts(self, session_id: str) -> None:
+        """Cancel the prompt handlers of a session (R-CANCEL-05, R-CANCEL-13)."""
+        self.connection.cancel_where(
+            lambda method, params: method == "session/prompt" and params.session_id == session_id
+        )
+
+
+class ClientContext(Context, Generic[RemoteT]):
+    """What a client's handler receives in addition to the params: the agent, to call."""
+
+    __slots__ = ("agent",)
+
+    def __init__(self, connection: Connection, request_id: RequestId, agent: RemoteT) -> None:
+        super().__init__(connection, request_id)
+        self.agent: RemoteT = agent
 
 
 class Role(Generic[RemoteT_co]):

@@ -45,6 +45,13 @@ async def serve(
         await connection.aclose()
 
 
+def run(agent: Role[Any]) -> None:
+    """Serve one client on stdin and stdout until it disconnects."""
+    from accord.transports.stdio import stdio  # clients do not need it
+
+    asyncio.run(serve(stdio(restore=False), agent))
+
+
 @asynccontextmanager
 async def connect(
     transport: TransportFactory | Transport,

@@ -8,12 +8,12 @@ from typing import Any
 from msgspec import Struct
 
 from accord.errors import DecodeError, InvalidParams
-from accord.roles.spec import ProtocolSpec
 from accord.rules.negotiation import requested_version, select, v1_params_of, v2_params_of
 from accord.text import lenient_json
 from accord.version import ProtocolVersion
 from accord.wire.codec import convert, decoder
 from accord.wire.overlay import overlay
+from accord.wire.protocol import ProtocolSpec
 
 
 class InitializeParams(Struct, frozen=True):

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from accord.roles.binding import RemoteT_co, Role
 from accord.version import ProtocolVersion
-from accord.wire.method import Side
+from accord.wire.protocol import Side
 
 
 class LazyRole(Struct, Generic[RemoteT_co], frozen=True):

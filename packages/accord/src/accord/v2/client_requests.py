@@ -1,12 +1,33 @@
-"""Elicitation: the agent asks the user for input, with a form or a URL (v2)."""
+"""client_requests (v2)."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    TypeAlias,
+)
 
-from msgspec import Meta
+from msgspec import (
+    Meta,
+)
 
-from accord.v2.ids import ElicitationId, Regex, RequestId, SessionId, ToolCallId, Uri
+from accord.v2.content import (
+    AbsolutePath,
+    ElicitationId,
+    PermissionOptionId,
+    Regex,
+    RequestId,
+    SessionId,
+    TerminalId,
+    ToolCallId,
+    Uri,
+)
+from accord.v2.updates import (
+    ToolCallDetails,
+)
 from accord.wire.base import (
     UNSET,
     ByShape,
@@ -21,10 +42,14 @@ from accord.wire.base import (
     UnsetType,
     Wire,
 )
-from accord.wire.method import Method
+from accord.wire.protocol import (
+    Method,
+)
 
 __all__ = (
     "BooleanPropertySchema",
+    "CancelledPermissionOutcome",
+    "CommandPermissionSubject",
     "CompleteElicitationNotification",
     "CreateElicitationBase",
     "CreateElicitationRequest",
@@ -43,12 +68,86 @@ __all__ = (
     "MultiSelectItems",
     "MultiSelectPropertySchema",
     "NumberPropertySchema",
+    "PermissionOption",
+    "PermissionOptionKind",
     "PropertySchemaBase",
+    "RequestPermissionOutcome",
+    "RequestPermissionRequest",
+    "RequestPermissionResponse",
+    "RequestPermissionSubject",
+    "SelectedPermissionOutcome",
     "StringFormat",
     "StringMultiSelectItems",
     "StringPropertySchema",
     "TitledMultiSelectItems",
+    "ToolCallPermissionSubject",
 )
+
+
+# Permission requests: the agent asks the user before it acts.
+
+PermissionOptionKind: TypeAlias = OpenEnum[
+    Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+]
+
+
+class PermissionOption(Wire):
+    """An option that the user can select."""
+
+    option_id: PermissionOptionId
+    name: str
+    kind: PermissionOptionKind
+
+
+class ToolCallPermissionSubject(Wire, tag_field="type", tag="tool_call"):
+    """The request is about a tool call; `tool_call` is applied like an update."""
+
+    tool_call: ToolCallDetails
+
+
+class CommandPermissionSubject(Wire, tag_field="type", tag="command"):
+    """The request is about a command."""
+
+    command: str
+    cwd: AbsolutePath
+    tool_call_id: Lenient[ToolCallId | None] = None
+    terminal_id: Lenient[TerminalId | None] = None
+
+
+RequestPermissionSubject: TypeAlias = Open[ToolCallPermissionSubject | CommandPermissionSubject]
+
+
+class RequestPermissionRequest(Wire):
+    """Asks the user to select one of the options."""
+
+    session_id: SessionId
+    title: str
+    description: Lenient[str | None] = None
+    subject: RequestPermissionSubject | None = None
+    options: Annotated[list[PermissionOption], Meta(min_length=1)]
+
+
+class CancelledPermissionOutcome(Wire, tag_field="outcome", tag="cancelled"):
+    """The request was cancelled."""
+
+
+class SelectedPermissionOutcome(Wire, tag_field="outcome", tag="selected"):
+    """The user selected an option."""
+
+    option_id: PermissionOptionId
+
+
+# An outcome that is not known is never an approval.
+RequestPermissionOutcome: TypeAlias = Open[CancelledPermissionOutcome | SelectedPermissionOutcome]
+
+
+class RequestPermissionResponse(Wire):
+    """The user's decision."""
+
+    outcome: RequestPermissionOutcome
+
+
+# Elicitation: the agent asks the user for input, with a form or a URL.
 
 # Only a hint for the form.
 StringFormat: TypeAlias = OpenEnum[Literal["email", "uri", "date", "date-time"]]
@@ -214,8 +313,18 @@ class CompleteElicitationNotification(Wire):
 
 METHODS: tuple[Method, ...] = (
     Method(
+        name="session/request_permission",
+        call="request_permission",
+        doc="Let the user decide on an operation.",
+        caller_doc="Ask the user to decide on an operation.",
+        params=RequestPermissionRequest,
+        result=RequestPermissionResponse,
+        to="client",
+    ),
+    Method(
         name="elicitation/create",
         call="create_elicitation",
+        doc="Ask the user for input, by a form or a URL.",
         params=CreateElicitationRequest,
         result=CreateElicitationResponse,
         to="client",
@@ -224,6 +333,8 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="elicitation/complete",
         call="complete_elicitation",
+        doc="Handle the end of an elicitation by URL.",
+        caller_doc="Report the end of an elicitation by URL.",
         params=CompleteElicitationNotification,
         to="client",
         gate="client.elicitation.url",

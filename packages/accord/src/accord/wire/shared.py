@@ -1,4 +1,4 @@
-"""MCP over ACP: messages of the Model Context Protocol, carried to and from a declared server."""
+"""Types that both versions have: MCP over ACP, and what a proxy and its conductor exchange."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ __all__ = (
     "MessageMcpRequest",
     "MessageMcpResponse",
     "MessageMcpResult",
+    "ProxySuccessorNotification",
+    "ProxySuccessorRequest",
+    "ProxySuccessorResponse",
 )
+
+# MCP over ACP: messages of the Model Context Protocol, carried to and from a declared server.
 
 McpServerAcpId: TypeAlias = str
 McpRequestId: TypeAlias = str
@@ -67,3 +72,31 @@ class MessageMcpError(Wire):
 
 
 MessageMcpResponse: TypeAlias = ByShape[MessageMcpResult | MessageMcpError]
+
+
+# Between a proxy and the conductor: wrapped messages.
+
+
+class _Wrapped(Wire):
+    """A message for the next component; `meta` belongs to this hop only."""
+
+    __unstable__: ClassVar[bool] = True
+
+    method: str
+    params: Any = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.params, str | int | float):
+            raise ValueError("`params` must be an object or an array")
+
+
+class ProxySuccessorRequest(_Wrapped):
+    """A request for the next component, wrapped."""
+
+
+class ProxySuccessorNotification(_Wrapped):
+    """A notification for the next component, wrapped."""
+
+
+# The wrapped result as it came: any JSON.
+ProxySuccessorResponse: TypeAlias = Any

@@ -1,15 +1,39 @@
-"""The table that describes one protocol version to the code that serves and calls it."""
+"""A version of the protocol as a table: its methods, and what else the roles need to know."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from accord.version import ProtocolVersion
-from accord.wire.method import Method, Side
+
+Side = Literal["agent", "client", "protocol", "proxy"]
+
+
+class Method(Struct, frozen=True, kw_only=True):
+    """One method: `to` is the side that serves it; without `result` it is a notification.
+
+    `call` is its name in Python. `gate` is the capability that it needs, usually of the serving
+    side, as a dotted path that starts with `agent.` or `client.`. `doc` is the docstring of the
+    method that serves it, and of the one that calls it if `caller_doc` is empty.
+    """
+
+    name: str
+    call: str
+    params: Any
+    result: Any = None
+    to: Side
+    unstable: bool = False
+    gate: str | None = None
+    doc: str = ""
+    caller_doc: str = ""
+
+    @property
+    def is_request(self) -> bool:
+        return self.result is not None
 
 
 class ProtocolSpec(Struct, frozen=True, kw_only=True):
