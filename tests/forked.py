@@ -84,7 +84,7 @@ _IMPORTED_EARLY = (
     "accord.script_agent.stop",
     "accord.script_agent.tools_and_plans",
     "accord.transports.relay",
-    "accord.text.reason",
+    "accord.text.excerpt",
     "accord_coder.agent",
     "accord_coder.command",
     "accord_coder.commands.registry",

@@ -9,7 +9,7 @@ from functools import partial
 
 import msgspec
 
-from accord.text.secret_names import secret_variables
+from accord.text.redact import secret_variables
 from accord_fleet.breaker import AgentBreaker
 from accord_fleet.control import OnWait
 from accord_fleet.engine import RunSettings

@@ -8,8 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
-from accord.text.redact import MASK
-from accord.text.secret_names import SHORTEST
+from accord.text.redact import MASK, SHORTEST
 from accord_fleet.types.result import Result
 
 _MARK = MASK.encode()

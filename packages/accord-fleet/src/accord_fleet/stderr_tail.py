@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from accord.text.redact import MASK
-from accord.text.secret_places import redacted_text
+from accord.text.secrets import redacted_text
 from accord_fleet.redaction import Redactor
 from accord_fleet.split_secrets import SplitSecrets
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from accord.jsonrpc.ndjson import LineReader
+from accord.jsonrpc.message import LineReader
 from accord.transports.base import FRAME_BYTES, Frame
 from accord_inspector.faults import Faults
 from accord_inspector.faults_path import FaultPath

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from accord.errors import ConnectionLost
-from accord.text.secret_places import LinesRedactor, redacted_argv
+from accord.text.secrets import LinesRedactor, redacted_argv
 from accord.transports.registry import is_url
 from accord_inspector.agent_trouble import SLOW_S, Seen, trouble_of, why_ended
 from accord_inspector.faults import Faults

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from accord.text.lenient_json import is_object
-from accord.text.secret_places import redacted_argv
+from accord.text.secrets import redacted_argv
 from accord_inspector.handshake import last_initialize
 from accord_inspector.inspection import Inspection
 from accord_inspector.json_http import ApiError, json_response

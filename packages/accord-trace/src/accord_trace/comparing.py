@@ -11,7 +11,7 @@ from accord.text import lenient_json
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_array, is_object
 from accord.text.redact import MASK
-from accord.text.secret_places import is_masked
+from accord.text.secrets import is_masked
 
 _SHOWN = 60
 _BEFORE = 20  # characters that are equal, before those that are not

@@ -13,10 +13,9 @@ from msgspec import structs
 
 from accord import BacklogExceeded, ClientTurn
 from accord.client.event_stream import MessageText
-from accord.connection import streamed_text
-from accord.connection.flood_log import FloodLog
-from accord.connection.routes import Route, Routes, not_served
-from accord.connection.streamed_text import StreamedText
+from accord.connection import routes
+from accord.connection.limits import FloodLog
+from accord.connection.routes import Route, Routes, StreamedText, not_served
 from client.test_backlog import begin_turn, end_turn, open_session, request_of
 from client.wire_agents import BOTH, agent_by_hand
 from event_loop import drain_event_loop
@@ -111,7 +110,7 @@ async def test_both_paths_have_the_same_events(
     short = await events_of(version, sent, reads)
     assert received
     received.clear()
-    monkeypatch.setattr(streamed_text, "_MIN_FRAMES", 10**9)
+    monkeypatch.setattr(routes, "_MIN_FRAMES", 10**9)
     long = await events_of(version, sent, reads)
     assert not received
     assert short == long
@@ -124,7 +123,7 @@ async def test_both_paths_have_the_same_limit(
 ) -> None:
     short = await events_up_to_the_bound(version)
     assert received
-    monkeypatch.setattr(streamed_text, "_MIN_FRAMES", 10**9)
+    monkeypatch.setattr(routes, "_MIN_FRAMES", 10**9)
     assert short == await events_up_to_the_bound(version)
     assert 100 <= len(short) <= 102  # the state of the turn is an event too
 

@@ -14,7 +14,7 @@ import accord
 from accord import v1, v2
 from accord.connection.connection import Connection
 from accord.connection.routes import Context
-from accord.roles.initialize import InitializeParams
+from accord.roles.handshake import InitializeParams
 from accord.roles.raw import RawParams, RawRole, connect_raw, serve_raw
 from accord.transports.base import Transport
 from accord.transports.memory import pair

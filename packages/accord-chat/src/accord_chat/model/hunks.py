@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from accord.local.files import Roots
-from accord.types.diff_lines import DiffLine, diff_lines
+from accord.types.diffs import DiffLine, diff_lines
 from accord.types.tool_calls import Diff
 
 

@@ -7,7 +7,7 @@ import time
 from typing import Any, TypeAlias
 
 from accord.text.lenient_json import is_object
-from accord.text.secret_names import is_secret_header
+from accord.text.redact import is_secret_header
 from accord_conformance.judges.base import make_finding
 from accord_conformance.network.http_server import Exchange
 from accord_conformance.reports.report import Report

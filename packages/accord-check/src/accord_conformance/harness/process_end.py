@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from accord.errors import ConnectionLost
 from accord.text.excerpt import excerpt, visible
-from accord.text.secret_names import is_secret_name
-from accord.text.secret_places import redacted_text
+from accord.text.redact import is_secret_name
+from accord.text.secrets import redacted_text
 from accord.transports.base import Transport
 from accord.transports.process import ProcessTransport
 from accord.transports.process_group import exit_text

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 
 from accord.text.lenient_json import is_object
-from accord.text.secret_names import is_secret_header
+from accord.text.redact import is_secret_header
 from accord_conformance.network.http_message import (
     BadMessage,
     ByteReader,

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from accord.errors import AccordError
-from accord.text.secret_names import secret_variables
+from accord.text.redact import secret_variables
 from accord_fleet.child_process import Ended, run_child
 from accord_fleet.errors import FleetError
 from accord_fleet.graders.agent_prompt import first_prompt, second_prompt

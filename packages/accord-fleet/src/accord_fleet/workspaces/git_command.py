@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from accord.text.excerpt import one_line
-from accord.text.secret_places import redacted_text
+from accord.text.secrets import redacted_text
 from accord_fleet.workspaces.errors import WorkspaceError
 
 GIT_TIMEOUT_S = 120.0

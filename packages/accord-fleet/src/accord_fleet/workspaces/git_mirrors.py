@@ -11,7 +11,7 @@ from pathlib import Path
 import filelock
 import platformdirs
 
-from accord.text.secret_places import plain_url
+from accord.text.secrets import plain_url
 from accord_fleet.workspaces.errors import WorkspaceError
 from accord_fleet.workspaces.git_command import git
 

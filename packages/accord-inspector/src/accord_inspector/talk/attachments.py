@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from accord.client.connect import ConnectedAgent
-from accord.local.files import OutsideRoots, Roots
-from accord.local.lines import TooLarge
+from accord.local.files import OutsideRoots, Roots, TooLarge
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_array, is_object
 from accord.types.content import (

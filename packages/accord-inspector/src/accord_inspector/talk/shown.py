@@ -22,7 +22,7 @@ from accord.types.content import (
     Other,
     ResourceLink,
 )
-from accord.types.diff_lines import diff_lines
+from accord.types.diffs import diff_lines
 from accord.types.session import BooleanOption, SessionOption, TokenUsage
 from accord.types.tool_calls import Diff, TerminalView, ToolContent
 

@@ -14,7 +14,7 @@ from accord.client.markdown import markdown_of
 from accord.client.message import Message
 from accord.text.excerpt import one_line, visible
 from accord.text.markdown_html import page_of
-from accord.text.secret_places import redacted_argv, redacted_json, redacted_text
+from accord.text.secrets import redacted_argv, redacted_json, redacted_text
 from accord.types.tool_calls import TerminalView
 from accord_terminal.sessions.entries import Entry
 from accord_terminal.sessions.records import Record

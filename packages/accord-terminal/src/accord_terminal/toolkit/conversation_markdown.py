@@ -13,7 +13,7 @@ from accord.client.events import UNFINISHED, ToolCall
 from accord.client.transcript import TerminalTranscript
 from accord.text.excerpt import output_lines
 from accord.text.markdown_html import closed_markdown
-from accord.types.diff_lines import diff_lines
+from accord.types.diffs import diff_lines
 from accord.types.tool_calls import Diff
 from accord_terminal.toolkit.safe_text import (
     last_lines,

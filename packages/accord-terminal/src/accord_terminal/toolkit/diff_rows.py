@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from accord.types.diff_lines import diff_lines
+from accord.types.diffs import diff_lines
 from accord.types.tool_calls import Diff
 from accord_terminal.toolkit.rows import Row
 from accord_terminal.toolkit.safe_text import printable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from accord.client.events import ToolCall
 from accord.errors import AccordError
 from accord.local.files import Roots
-from accord.types.diff_lines import diff_lines
+from accord.types.diffs import diff_lines
 from accord.types.tool_calls import Diff
 
 MAX_FILE = 1_000_000  # bytes; it is read while the screen is drawn

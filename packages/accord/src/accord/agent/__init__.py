@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         ToolCallUpdate as ToolCallUpdate,
         Update as Update,
     )
-    from accord.types.auth import AuthState as AuthState
+    from accord.types.session import AuthState as AuthState
 else:
     # Imported when first used, to keep start-up fast.
     _LAZY = {
@@ -67,7 +67,7 @@ else:
             "accord.agent.updates": (
                 "CompactionUpdate ContextUsageUpdate MessageUpdate PlanUpdate ToolCallUpdate Update"
             ),
-            "accord.types.auth": "AuthState",
+            "accord.types.session": "AuthState",
         }.items()
         for name in names.split()
     }

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from accord.agent.hooks import AgentHooks
     from accord.agent.session import ConnectedClient
     from accord.agent.session_manager import SessionManager
-    from accord.types.auth import AuthAccount, AuthState
+    from accord.types.session import AuthAccount, AuthState
     from accord.version import ProtocolVersion
 
 

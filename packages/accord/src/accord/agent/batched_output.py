@@ -18,7 +18,7 @@ from accord.agent.updates import (
     ToolContentUpdate,
     Update,
 )
-from accord.connection.trace_context import trace
+from accord.connection.routes import trace
 from accord.errors import TransportError
 
 log: logging.Logger = logging.getLogger("accord.agent")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from accord.agent.text_stream import TextStream
     from accord.errors import RequestError
     from accord.mcp.consumer import McpOutcome
-    from accord.types.auth import AuthAccount, AuthState
+    from accord.types.session import AuthAccount, AuthState
     from accord.wire.shared import MessageMcpRequest
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from accord.agent.registry import connections_of
 from accord.errors import AuthRequired, InvalidParams, TransportError
-from accord.types.auth import AuthAccount, AuthState, ProviderInfo
+from accord.types.session import AuthAccount, AuthState, ProviderInfo
 
 __all__ = (
     "AgentAuthMethod",

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 if TYPE_CHECKING:
     from accord.agent.session import ConnectedClient, Session
     from accord.agent.session_core import SessionCore
-    from accord.types.auth import AuthAccount, AuthState
+    from accord.types.session import AuthAccount, AuthState
 
 
 class OpenConnection(Protocol):

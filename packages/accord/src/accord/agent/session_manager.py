@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from accord.agent.store.session_writer import SessionWriter
     from accord.agent.store.stored_sessions import LoadedSession, StoredSessions
     from accord.mcp.consumer_connections import McpConnections
-    from accord.types.auth import AuthAccount, AuthState
     from accord.types.content import ContentBlock
-    from accord.types.session import SessionOption
+    from accord.types.session import AuthAccount, AuthState, SessionOption
 
 
 log: logging.Logger = logging.getLogger("accord.agent")

@@ -9,7 +9,7 @@ from accord.agent.client_adapter import ClientAdapter
 from accord.agent.shared_updates import accounts_to_wire
 from accord.errors import RequestError
 from accord.text import lenient_json
-from accord.types.auth import AuthAccount, AuthState
+from accord.types.session import AuthAccount, AuthState
 from accord.wire.codec import convert
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from accord.types.session import Cost, SelectOption, SessionOption, TokenUsage
 
 if TYPE_CHECKING:
     from accord.agent.version_types import VersionTypes
-    from accord.types.auth import AuthAccount
+    from accord.types.session import AuthAccount
 
 
 def to_update(

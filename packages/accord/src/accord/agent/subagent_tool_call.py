@@ -17,9 +17,8 @@ from accord.agent.updates import (
     Update,
 )
 from accord.errors import RequestError
-from accord.types.auth import AuthAccount, AuthState
 from accord.types.content import ContentBlock
-from accord.types.session import Implementation, SessionOption
+from accord.types.session import AuthAccount, AuthState, Implementation, SessionOption
 from accord.types.tool_calls import Diff, TerminalView
 from accord.version import ProtocolVersion
 

@@ -16,8 +16,7 @@ from msgspec import Struct
 from accord.agent.tool_call import BaseToolCall, current_tool_call
 from accord.agent.updates import TerminalExited, TerminalOutputUpdate, TerminalStarted
 from accord.errors import AccordError
-from accord.local.command import LocalCommand
-from accord.local.fast_calls import InPlace
+from accord.local.command import InPlace, LocalCommand
 from accord.local.files import Roots
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from accord.connection.trace_context import trace
+from accord.connection.routes import trace
 from accord.errors import FrameTooLarge
 from accord.wire.codec import encode
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from accord.agent.tool_call import BaseToolCall
 from accord.errors import FileChanged
-from accord.local.lines import TooLarge
+from accord.local.files import TooLarge
 from accord.text.excerpt import visible
-from accord.types.git_patch import git_patch
+from accord.types.diffs import git_patch
 from accord.types.must_await import must_await
 from accord.types.tool_calls import Diff, ToolCallLocation, ToolContent, ToolKind
 from accord.types.validation import require_type, require_types

@@ -11,7 +11,6 @@ from msgspec import Struct
 from accord.client.event_stream import UpdateReader
 from accord.client.events import StateChanged
 from accord.errors import NotOffered, RequestError
-from accord.types.auth import AuthAccount, AuthStatus, ProviderInfo
 from accord.types.content import ContentBlock
 from accord.types.mcp import (
     McpServer,
@@ -21,9 +20,12 @@ from accord.types.mcp import (
     McpServerStdio,
 )
 from accord.types.session import (
+    AuthAccount,
+    AuthStatus,
     AvailableCommand,
     BooleanOption,
     Implementation,
+    ProviderInfo,
     SessionOption,
     StopReason,
     SystemPrompt,

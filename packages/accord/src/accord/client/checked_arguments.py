@@ -11,8 +11,7 @@ from typing import Any, cast
 from msgspec import Struct
 
 from accord.connection.limits import Limits
-from accord.text.excerpt import excerpt
-from accord.text.nearest import nearest_keyword
+from accord.text.excerpt import excerpt, nearest_keyword
 from accord.transports.reconnect_settings import Reconnect
 from accord.types.session import Implementation, SystemPrompt
 from accord.types.validation import require_type, type_error

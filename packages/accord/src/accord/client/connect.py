@@ -33,16 +33,14 @@ from accord.client.terminals import ClientTerminals
 from accord.connection.connection import Observer
 from accord.connection.limits import Limits
 from accord.errors import ConnectionClosed
-from accord.text.excerpt import excerpt
-from accord.text.nearest import nearest
+from accord.text.excerpt import excerpt, nearest
 from accord.transports.base import Transport, TransportFactory
 from accord.transports.process import ProcessTransport, argv_of, process
 from accord.transports.reconnect_settings import Reconnect
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
-from accord.types.auth import AuthStatus, ProviderInfo
 from accord.types.mcp import McpServer, mcp_transport
 from accord.types.must_await import must_await, must_enter, must_iterate
-from accord.types.session import Implementation, SystemPrompt
+from accord.types.session import AuthStatus, Implementation, ProviderInfo, SystemPrompt
 from accord.version import ProtocolVersion, __version__
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from accord.client.events import (
     UserText,
 )
 from accord.client.transcript import Transcript, append_texts
-from accord.connection.backlog import Backlog, Backlogs
+from accord.connection.lanes import Backlog, Backlogs
 from accord.rules.quirks import tolerates
 
 # Returns the events of an update of one protocol version.

@@ -13,10 +13,18 @@ from typing import Literal, Protocol, TypeAlias
 from accord.client.agent_adapter import SessionSetup
 from accord.connection.tasks import Owning
 from accord.errors import InternalError, InvalidParams, RequestError, ResourceNotFound
-from accord.local.fast_calls import InPlace
-from accord.local.file_reads import Reads
-from accord.local.files import HardLinked, OutsideRoots, Roots, is_within, real_path
-from accord.local.lines import MAX_BYTES, TooLarge, lines_of
+from accord.local.command import InPlace
+from accord.local.files import (
+    MAX_BYTES,
+    HardLinked,
+    OutsideRoots,
+    Reads,
+    Roots,
+    TooLarge,
+    is_within,
+    lines_of,
+    real_path,
+)
 from accord.rules.quirks import has_quirk, tolerates
 from accord.types.session import Implementation
 from accord.wire.base import replace

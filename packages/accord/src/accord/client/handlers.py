@@ -23,11 +23,11 @@ from accord.client.terminals import ClientTerminals
 from accord.client.tools import ClientTools
 from accord.client.transcript import Transcript
 from accord.client.url_pages import OpenUrlElicitations
-from accord.connection.flood_log import FloodLog
+from accord.connection.limits import FloodLog
 from accord.errors import MethodNotFound, ResourceNotFound
 from accord.rules.quirks import tolerates
-from accord.types.auth import AuthStatus
 from accord.types.permission import PermissionOption
+from accord.types.session import AuthStatus
 
 log: logging.Logger = logging.getLogger("accord.client")
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Raw, Struct
 
-from accord.connection.flood_log import FloodLog
+from accord.connection.limits import FloodLog
 from accord.errors import FrameTooLarge, InternalError, InvalidRequest, RequestError
 from accord.jsonrpc.message import CancelRequest, Message, RequestId, Response, UnexpectedMessage
 from accord.jsonrpc.peer import Peer

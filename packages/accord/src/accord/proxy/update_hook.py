@@ -22,7 +22,7 @@ from accord.client.events import (
     UserText,
 )
 from accord.client.redaction import redacted_streams
-from accord.connection.flood_log import FloodLog
+from accord.connection.limits import FloodLog
 from accord.connection.tasks import Owning
 from accord.errors import DecodeError
 from accord.proxy.chain_part import ChainPart, ProxyInChain

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from accord.connection.flood_log import FloodLog
+from accord.connection.limits import FloodLog
 from accord.remote.asgi_types import UNIX_PEER, Scope, headers_of
 from accord.remote.subprotocol_token import SUBPROTOCOL, token_in, with_token
 from accord.text.excerpt import one_line

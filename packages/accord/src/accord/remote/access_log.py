@@ -16,7 +16,7 @@ from accord.remote.asgi_types import Receive, Scope, Send, path_of
 from accord.remote.monitored import MonitoredTransport
 from accord.remote.running_turns import Turn
 from accord.text.excerpt import excerpt, one_line, visible
-from accord.text.secret_places import redacted_text
+from accord.text.secrets import redacted_text
 
 log: logging.Logger = logging.getLogger("accord.access")
 

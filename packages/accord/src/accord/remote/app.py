@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 
-from accord.connection.flood_log import FloodLog
+from accord.connection.limits import FloodLog
 from accord.errors import TransportError
 from accord.remote.access import Access, Principal, Refusal
 from accord.remote.access_log import RefusedRequests, RequestLog, log_refused_handshake, short_id

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from msgspec import Struct
 
-from accord.connection.flood_log import FloodLog
+from accord.connection.limits import FloodLog
 from accord.errors import InternalError, InvalidRequest, ParseError, RequestError
 from accord.text.lenient_json import dumps, is_object
 from accord.transports.base import Frame, NullReceiver, Receiver, Transport

@@ -17,7 +17,7 @@ from hypercorn.config import Config
 from hypercorn.events import Closed, RawData
 from hypercorn.utils import wrap_app as _wrap_app  # pyright: ignore[reportUnknownVariableType]
 
-from accord.connection.flood_log import FloodLog
+from accord.connection.limits import FloodLog
 from accord.remote.asgi_socket import DIRECT_SOCKET
 from accord.remote.asgi_types import AsgiApp, Event, Scope
 from accord.remote.http2_streams import adapt_hypercorn, goaway

@@ -12,7 +12,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from accord.errors import ConnectionLost, TransportError
 from accord.text.excerpt import excerpt, one_line
-from accord.text.secret_places import plain_url
+from accord.text.secrets import plain_url
 from accord.transports.cookies import CookieStore
 from accord.transports.http_codec import KEEP_S, Headers, RawResponse
 from accord.transports.http_exchange import CannotConnect, HttpConnections

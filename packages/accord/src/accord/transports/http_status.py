@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from accord.text.excerpt import excerpt, one_line
-from accord.text.secret_places import plain_url
+from accord.text.secrets import plain_url
 
 _ADVICE = {
     400: "the server does not understand this client",

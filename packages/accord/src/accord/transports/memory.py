@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from accord.errors import ConnectionClosed
-from accord.jsonrpc.head import HEAD_BYTES
+from accord.jsonrpc.message import HEAD_BYTES
 from accord.transports.base import FRAME_BYTES, HIGH_BYTES, Frame, Receiver, Transport
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from accord.errors import ConnectionClosed, ConnectionLost, TransportError
-from accord.jsonrpc.head import HEAD_BYTES
+from accord.jsonrpc.message import HEAD_BYTES
 from accord.transports.base import (
     FRAME_BYTES,
     HIGH_BYTES,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from accord.errors import ConnectionClosed, ConnectionLost, TransportError
-from accord.jsonrpc.ndjson import LineReader
+from accord.jsonrpc.message import LineReader
 from accord.transports.base import FRAME_BYTES, Frame, NullReceiver, Receiver, Transport
 from accord.transports.fd import Reader, Writer, open_reader, open_writer
 

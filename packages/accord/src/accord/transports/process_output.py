@@ -25,9 +25,8 @@ from accord.errors import (
     VersionNotOffered,
 )
 from accord.text.excerpt import output_lines
-from accord.text.redact import redactor
-from accord.text.secret_names import SHORTEST, secret_variables
-from accord.text.secret_places import redacted_text
+from accord.text.redact import SHORTEST, redactor, secret_variables
+from accord.text.secrets import redacted_text
 from accord.transports.base import Frame
 from accord.transports.fd import Reader, open_reader
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from msgspec import UNSET
 
 from accord.errors import InvalidRequest
-from accord.jsonrpc.head import HEAD_BYTES, read_head
+from accord.jsonrpc.message import HEAD_BYTES, read_head
 from accord.text import lenient_json
 from accord.transports.base import Frame, Transport
 

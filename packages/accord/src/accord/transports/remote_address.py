@@ -6,7 +6,7 @@ import ipaddress
 from functools import lru_cache
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
-from accord.text.secret_places import plain_url
+from accord.text.secrets import plain_url
 from accord.transports.registry import RemoteOptions
 
 DEFAULT_PATH = "/acp"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accord.jsonrpc.head import HEAD_BYTES
+from accord.jsonrpc.message import HEAD_BYTES
 from accord.transports.base import Frame
 
 _FIELD_BYTES = 4096  # of an event in addition to its payload

@@ -15,7 +15,7 @@ from msgspec import Struct
 from accord.client.connect import ConnectedAgent, connect
 from accord.errors import AccordError, AuthRequired, RequestError
 from accord.rules.quirks import quirks_of, tolerates
-from accord.text.secret_places import redacted_argv, redacted_text
+from accord.text.secrets import redacted_argv, redacted_text
 from accord.transports.process import process
 from accord.transports.registry import is_url
 from accord_terminal.toolkit.agent_names import NamedAgent

@@ -1,4 +1,7 @@
-"""Runs the handlers of the peer's requests: each request gets exactly one response."""
+"""Requests in progress: those of this side wait for a response, those of the peer for a handler.
+
+Each request of the peer gets exactly one response.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,71 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
-from accord.connection.flood_log import FloodLog
-from accord.connection.limits import Limits
-from accord.connection.routes import Route
+from accord.connection.lanes import LaneHolder
+from accord.connection.limits import FloodLog, Limits
+from accord.connection.routes import Route, context_with_trace
 from accord.connection.tasks import Tasks, cancel, discard, ends_process, is_dropped
-from accord.connection.trace_context import context_with_trace
 from accord.errors import (
+    AccordError,
+    DecodeError,
     FrameTooLarge,
     InternalError,
+    RemoteProtocolError,
     RequestCancelled,
     RequestError,
     TransportError,
 )
-from accord.jsonrpc.message import RequestId
+from accord.jsonrpc.message import RequestId, Response
 from accord.jsonrpc.peer import Peer
+from accord.text import lenient_json
 from accord.text.excerpt import excerpt
+
+
+class PendingCall(Struct):  # tracked by gc: exceptions refer back to it
+    """A request of this side that waits for its response."""
+
+    method: str
+    future: asyncio.Future[Any]
+    decode: Callable[[bytes | Raw], Any]
+    session: Any
+    caller: LaneHolder | None  # the handler that waits for it
+    on_error: Callable[[], None] | None = None  # called before any later message is handled
+
+
+def reject(call: PendingCall, error: AccordError) -> None:
+    """Make a call raise an error."""
+    if not call.future.done():
+        call.future.set_exception(error)
+        call.future.exception()  # no warning if it is no longer awaited
+
+
+def resolve(answer: Response) -> None:
+    """Complete a call with its response."""
+    call: PendingCall = answer.call
+    if call.future.done():
+        return
+    is_error = answer.fault is not None or answer.message is not None
+    if is_error and call.on_error is not None:
+        call.on_error()
+    if answer.fault is not None:
+        call.future.set_exception(RemoteProtocolError(f"{call.method}: {answer.fault}"))
+        return
+    if answer.message is not None:
+        call.future.set_exception(RequestError.of(answer.code, answer.message, answer.data))
+        return
+    try:
+        value = call.decode(answer.result)  # type: ignore[arg-type]  # present unless it is an error
+    except DecodeError as exc:
+        raw = lenient_json.loads(bytes(answer.result or b"null"))
+        error = RemoteProtocolError(f"The result of {call.method} does not fit: {exc}", raw=raw)
+        call.future.set_exception(error)
+    except Exception as exc:  # noqa: BLE001  # raised by the call
+        call.future.set_exception(exc)
+    else:
+        call.future.set_result(value)
+
 
 log: logging.Logger = logging.getLogger("accord.connection.connection")
 
