@@ -153,7 +153,7 @@ class RequestError(AccordError):
         """The reason in `data` in addition to the message, as one line; None if there is none."""
         if self.data is None:
             return None
-        from accord.text.excerpt import reason_of
+        from accord.text.reason import reason_of
 
         return reason_of(self.message, self.data)
 

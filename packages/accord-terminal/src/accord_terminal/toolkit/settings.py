@@ -82,7 +82,7 @@ def load() -> Settings:
     try:
         settings = msgspec.toml.decode(text, type=Settings)
     except msgspec.ValidationError as exc:
-        from accord.text.excerpt import validation_text
+        from accord.text.reason import validation_text
 
         why = validation_text(exc, Settings)
         raise SettingsError(f"The settings file {where} is invalid: {why}") from None
