@@ -83,7 +83,8 @@ format: $(VENV)/.dev  ## Format, and fix what can be fixed
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-reference: $(VENV)/.dev  ## Write the generated pages of the reference
+reference: $(VENV)/.dev  ## Write the generated roles of the library and pages of the reference
+	$(BIN)/python tools/generate_roles.py
 	$(BIN)/python tests/recordings/compatibility.py
 	$(BIN)/python docs/generate.py
 

@@ -28,7 +28,7 @@ from accord.types import content, permission, session, tool_calls
 from accord.v1 import methods as v1_methods
 from accord.v2 import methods as v2_methods
 from accord.wire.base import Members
-from accord.wire.method import Method
+from accord.wire.protocol import Method
 from accord_coder.models.demo_commands import table as demo_table
 from accord_terminal.ask.views import event_name
 

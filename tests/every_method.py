@@ -11,9 +11,8 @@ from msgspec import Struct
 
 from accord.roles import connect, serve
 from accord.roles.binding import Role
-from accord.roles.spec import ProtocolSpec
 from accord.transports.memory import pair
-from accord.wire.method import Method
+from accord.wire.protocol import Method, ProtocolSpec
 from least import least
 from raw_peer import QUICK
 

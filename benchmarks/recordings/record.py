@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from accord.jsonrpc.ndjson import LineReader
+from accord.jsonrpc.message import LineReader
 from accord_trace import Recording
 
 UPDATE = (

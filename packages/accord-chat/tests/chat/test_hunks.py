@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from accord.client.events import ToolCall
 from accord.errors import AccordError
 from accord.local.files import Roots
-from accord.types.git_patch import git_patch
+from accord.types.diffs import git_patch
 from accord.types.tool_calls import Diff
 from accord_chat.model.changes import Conflict, Review, hunks_of, lines_before, undo, undone_text
 

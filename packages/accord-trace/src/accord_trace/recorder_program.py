@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from accord.jsonrpc.ndjson import LineReader
+from accord.jsonrpc.message import LineReader
 from accord.transports.base import FRAME_BYTES
 from accord_trace.recorder_process import DIRECTIONS, PipeBlocks, Settings
 from accord_trace.recording import HopRecorder, Recording

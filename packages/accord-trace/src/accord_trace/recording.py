@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from accord.jsonrpc.head import HEAD_BYTES
-from accord.text.secret_places import redacted_argv
+from accord.jsonrpc.message import HEAD_BYTES
+from accord.text.secrets import redacted_argv
 from accord.transports.base import Frame
 from accord.version import __version__
 from accord_trace.line_builder import Hop, LineBuilder

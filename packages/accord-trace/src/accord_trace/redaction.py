@@ -10,8 +10,7 @@ from typing import Any
 from accord.text import lenient_json
 from accord.text.lenient_json import is_array, is_object
 from accord.text.redact import MASK
-from accord.text.secret_places import redacted_json, redacted_text
-from accord.text.secret_shapes import KEYS
+from accord.text.secrets import KEYS, redacted_json, redacted_text
 
 _LOGINS = frozenset(("authenticate", "auth/login"))
 _KEPT = frozenset(("methodId",))

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.text.redact import MASK
-from accord.text.secret_names import is_secret_name
-from accord.text.secret_places import redacted_argv
+from accord.text.redact import MASK, is_secret_name
+from accord.text.secrets import redacted_argv
 from accord_trace.line_builder import Hop, LineBuilder
 from accord_trace.recording import Recording
 from accord_trace.records import decode_record

@@ -2,6 +2,16 @@
 
 `Agent` and `serve` are for agents, `connect` and `ask` for clients; one class serves both versions
 of the protocol. `accord.v1` and `accord.v2` have the complete typed values of each version.
+
+How a message travels: a transport (`transports`) carries frames; `jsonrpc` splits and pairs them;
+`connection` puts each into the lane of its session and bounds what waits; the types of `v1` and
+`v2` are decoded by `wire`; `roles` serves and calls the methods of one version, after `initialize`
+has chosen it; `agent` and `client` are one API over both, with the values of `types`. `proxy`
+changes messages on their way, `remote` carries them over WebSocket and HTTP, `mcp` over the same
+connection. `rules` has what the protocol demands as tables.
+
+Read `v2/__init__.py`, `roles/binding.py` and `connection/connection.py` first. A folder imports
+folders below it only: docs/explanation/design.md has their order and the reasons.
 """
 
 from __future__ import annotations
@@ -62,20 +72,16 @@ if TYPE_CHECKING:
     from accord.client.transcript import Transcript as Transcript
     from accord.client.turn import ClientTurn as ClientTurn
     from accord.mcp.tool import tool as tool
-    from accord.proxy.chain import Chain as Chain, chain as chain, component as component
-    from accord.proxy.conductor import Component as Component
+    from accord.proxy.chain import Chain as Chain, chain as chain
+    from accord.proxy.parts import Component as Component, component as component
     from accord.proxy.proxy import Proxy as Proxy
-    from accord.proxy.hooks import OpeningSession as OpeningSession, ProxyTurn as ProxyTurn
+    from accord.proxy.requests import OpeningSession as OpeningSession
+    from accord.proxy.turn import ProxyTurn as ProxyTurn
     from accord.remote.access import Principal as Principal, RemoteRequest as RemoteRequest
     from accord.remote.asgi import asgi as asgi
-    from accord.transports.registry import (
+    from accord.transports.reconnect_settings import (
         ConnectionChange as ConnectionChange,
         Reconnect as Reconnect,
-    )
-    from accord.types.auth import (
-        AuthAccount as AuthAccount,
-        AuthStatus as AuthStatus,
-        ProviderInfo as ProviderInfo,
     )
     from accord.types.content import (
         Annotations as Annotations,
@@ -94,6 +100,8 @@ if TYPE_CHECKING:
     )
     from accord.types.permission import PermissionOption as PermissionOption
     from accord.types.session import (
+        AuthAccount as AuthAccount,
+        AuthStatus as AuthStatus,
         AvailableCommand as AvailableCommand,
         BooleanOption as BooleanOption,
         ContextUsage as ContextUsage,
@@ -101,6 +109,7 @@ if TYPE_CHECKING:
         Implementation as Implementation,
         OptionChoice as OptionChoice,
         PlanEntry as PlanEntry,
+        ProviderInfo as ProviderInfo,
         SelectOption as SelectOption,
         SystemPrompt as SystemPrompt,
         TokenUsage as TokenUsage,
@@ -132,14 +141,14 @@ else:
             "accord.client.transcript": "Transcript",
             "accord.client.turn": "ClientTurn",
             "accord.mcp.tool": "tool",
-            "accord.proxy.chain": "Chain chain component",
-            "accord.proxy.conductor": "Component",
-            "accord.proxy.hooks": "OpeningSession ProxyTurn",
+            "accord.proxy.chain": "Chain chain",
+            "accord.proxy.parts": "Component component",
             "accord.proxy.proxy": "Proxy",
+            "accord.proxy.requests": "OpeningSession",
+            "accord.proxy.turn": "ProxyTurn",
             "accord.remote.access": "Principal RemoteRequest",
             "accord.remote.asgi": "asgi",
-            "accord.transports.registry": "ConnectionChange Reconnect",
-            "accord.types.auth": "AuthAccount AuthStatus ProviderInfo",
+            "accord.transports.reconnect_settings": "ConnectionChange Reconnect",
             "accord.types.content": (
                 "Annotations AudioContent ContentBlock EmbeddedResource ImageContent "
                 "ResourceLink TextContent"
@@ -147,8 +156,9 @@ else:
             "accord.types.mcp": "McpServerAcp McpServerHttp McpServerSse McpServerStdio",
             "accord.types.permission": "PermissionOption",
             "accord.types.session": (
-                "AvailableCommand BooleanOption ContextUsage Cost Implementation "
-                "OptionChoice PlanEntry SelectOption SystemPrompt TokenUsage"
+                "AuthAccount AuthStatus AvailableCommand BooleanOption ContextUsage Cost "
+                "Implementation OptionChoice PlanEntry ProviderInfo SelectOption SystemPrompt "
+                "TokenUsage"
             ),
             "accord.types.tool_calls": "Diff ToolCallLocation",
         }.items()

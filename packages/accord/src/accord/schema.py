@@ -31,7 +31,7 @@ from accord.wire.describe import (
     Text,
     describe,
 )
-from accord.wire.method import Method
+from accord.wire.protocol import Method
 
 Node: TypeAlias = dict[str, Any]
 _TYPES = {"v1": types_v1, "v2": types_v2}

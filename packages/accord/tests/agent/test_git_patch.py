@@ -6,7 +6,7 @@ import random
 import re
 import time
 
-from accord.types.git_patch import git_patch
+from accord.types.diffs import git_patch
 
 
 def applied(patch: str, old: str) -> str:

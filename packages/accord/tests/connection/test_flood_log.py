@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from accord.connection.flood_log import FloodLog
+from accord.connection.limits import FloodLog
 
 LOG = logging.getLogger("accord.test")
 

@@ -17,7 +17,7 @@ from project import ROOT, SOURCES
 # A coroutine that is closed before its first step does not close what it was given.
 GIVEN_AWAITABLES = {
     "accord.connection.lanes:Lanes._run": "Lanes._abandon discards it",
-    "accord.connection.request_handlers:RequestHandlers._await": "_never_started discards it",
+    "accord.connection.calls:RequestHandlers._await": "_never_started discards it",
     "accord.connection.tasks:logged": "Connection.spawn discards it",
     "accord.client.files:ClientFiles._await_lines": "Owning",
     "accord.client.v1.role:_file": "Owning",

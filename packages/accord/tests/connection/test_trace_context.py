@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from accord.connection.routes import Context
-from accord.connection.trace_context import TRACE_KEYS, current_trace
+from accord.connection.routes import TRACE_KEYS, Context, current_trace
 from event_loop import drain_event_loop
 from raw_peer import Params, any_json, serving, with_raw_peer
 from requirement import requirement

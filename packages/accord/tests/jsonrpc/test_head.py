@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from accord.jsonrpc.head import Head, read_head
+from accord.jsonrpc.message import Head, read_head
 
 TEXTS = [
     (b'{"jsonrpc":"2.0","id":7,"method":"it","params":{"x":"xxx', Head("request", 7)),

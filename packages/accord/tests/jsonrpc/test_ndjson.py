@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.jsonrpc.ndjson import LineReader
+from accord.jsonrpc.message import LineReader
 from requirement import requirement
 
 LIMIT = 8

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from accord.local.fast_calls import MAX_RETRY_S, MIN_RETRY_S, SLOW_S, InPlace
+from accord.local.command import MAX_RETRY_S, MIN_RETRY_S, SLOW_S, InPlace
 
 
 class Clock:

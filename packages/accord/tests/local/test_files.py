@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from accord.local.files import HardLinked, OutsideRoots, Roots, real_path
-from accord.local.lines import lines_of
+from accord.local.files import HardLinked, OutsideRoots, Roots, lines_of, real_path
 from requirement import requirement
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows asks for a right to make links")

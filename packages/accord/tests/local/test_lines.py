@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.local.file_reads import READS_AT_ONCE, Reads
-from accord.local.files import Roots
-from accord.local.lines import TooLarge, lines_of, read_lines
+from accord.local.files import READS_AT_ONCE, Reads, Roots, TooLarge, lines_of, read_lines
 from requirement import requirement
 
 MIB = 1024 * 1024

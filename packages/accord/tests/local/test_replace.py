@@ -158,7 +158,7 @@ def test_link_that_appears_after_the_check_is_not_followed(tmp_path: Path) -> No
     root.mkdir()
     (tmp_path / "secret").write_text("secret")
     (root / "a").symlink_to(tmp_path / "secret")
-    from accord.local.replace import replace_file
+    from accord.local.files import replace_file
 
     folder = os.open(root, os.O_RDONLY)
     try:

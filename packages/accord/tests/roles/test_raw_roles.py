@@ -14,12 +14,12 @@ import accord
 from accord import v1, v2
 from accord.connection.connection import Connection
 from accord.connection.routes import Context
-from accord.roles.initialize import InitializeParams
+from accord.roles.handshake import InitializeParams
 from accord.roles.raw import RawParams, RawRole, connect_raw, serve_raw
 from accord.transports.base import Transport
 from accord.transports.memory import pair
-from accord.v1.spec import SPEC as V1
-from accord.v2.spec import SPEC as V2
+from accord.v1.methods import SPEC as V1
+from accord.v2.methods import SPEC as V2
 from accord.wire.base import replace
 from accord.wire.codec import encode
 from raw_peer import QUICK, RawPeer

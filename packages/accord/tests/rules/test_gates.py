@@ -8,8 +8,8 @@ import pytest
 
 from accord import v1, v2
 from accord.rules.gates import closed_methods, closed_variants, is_open, opening
-from accord.v1.spec import SPEC as V1
-from accord.v2.spec import SPEC as V2
+from accord.v1.methods import SPEC as V1
+from accord.v2.methods import SPEC as V2
 from accord.wire.codec import convert, to_builtins
 from requirement import requirement
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from accord.errors import InvalidRequest
-from accord.rules.lifecycle import AgentLifecycle
+from accord.rules.negotiation import AgentLifecycle
 from accord.version import PROTOCOL_VERSIONS, ProtocolVersion
 from requirement import requirement
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from accord.schema import wire_types
 from accord.wire.describe import Anything, Null, Object, describe
-from accord.wire.method import Method
+from accord.wire.protocol import Method
 
 
 @cache

@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from accord.errors import ConnectionClosed, ConnectionLost
-from accord.jsonrpc.ndjson import LineReader
+from accord.jsonrpc.message import LineReader
 from accord.transports.base import FRAME_BYTES, HIGH_BYTES, LOW_BYTES, Frame, Receiver, Transport
 
 __all__ = ("Cut", "Network", "SimulatedTransport", "link")

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from accord.connection.backlog import Backlog, Backlogs
+from accord.connection.lanes import Backlog, Backlogs
 from accord.errors import ConnectionLost
 from accord.testing import TransportContract
 from accord.transports.base import FRAME_BYTES, Frame, Transport

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from accord.text.nearest import nearest, nearest_keyword
+from accord.text.excerpt import nearest, nearest_keyword
 
 KINDS = ("read", "edit", "delete", "move", "search", "execute")
 

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord import v1, v2
-from accord.text.redact import MASK
-from accord.text.secret_names import is_secret_name, secret_variables
-from accord.text.secret_places import (
+from accord.text.redact import MASK, is_secret_name, secret_variables
+from accord.text.secrets import (
     LinesRedactor,
     plain_url,
     redacted_argv,

@@ -16,7 +16,7 @@ from accord.errors import (
     RequestError,
     ResourceNotFound,
 )
-from accord.v1.spec import SPEC
+from accord.v1.methods import SPEC
 from accord.wire.codec import to_builtins
 from event_loop import drain_event_loop
 from every_method import everything, joined, served_by

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from accord import v1, v2
 from accord.wire.base import replace
-from accord.wire.codec import convert, to_builtins
-from accord.wire.overlay import overlay
+from accord.wire.codec import convert, overlay, to_builtins
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.text("ab", max_size=2),

@@ -14,7 +14,7 @@ from accord.client.events import Plan, ToolCall
 from accord.client.transcript import TerminalTranscript, Transcript
 from accord.text.excerpt import visible
 from accord.types.content import AudioContent, ContentBlock, EmbeddedResource, ImageContent
-from accord.types.diff_lines import DiffLine, diff_lines
+from accord.types.diffs import DiffLine, diff_lines
 from accord.types.session import SelectOption
 from accord.types.tool_calls import Diff
 from accord_terminal.toolkit.diff_rows import diff_counts

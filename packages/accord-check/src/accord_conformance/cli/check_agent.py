@@ -12,7 +12,7 @@ import click
 
 from accord.errors import TransportError
 from accord.local.run import run_program
-from accord.text.secret_places import plain_url, redacted_argv
+from accord.text.secrets import plain_url, redacted_argv
 from accord.transports.base import Transport
 from accord.transports.process import process
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url

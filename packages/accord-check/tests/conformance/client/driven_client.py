@@ -18,7 +18,7 @@ from accord.client.events import Decision, PermissionRequest, ToolCall
 from accord.client.session import ClientSession
 from accord.transports.base import Frame, Receiver, Transport
 from accord.transports.memory import pair
-from accord.types.auth import AuthStatus
+from accord.types.session import AuthStatus
 from accord_conformance.client.probe_reply import session_state
 from accord_conformance.client.run import ClientRun
 from accord_conformance.client.scenarios import client_scenarios

@@ -16,8 +16,8 @@ from accord.agent.role import (
     served_calls,
     system_prompt_to_wire,
 )
-from accord.roles.spec import ProtocolSpec
 from accord.wire.base import replace
+from accord.wire.protocol import ProtocolSpec
 
 if TYPE_CHECKING:
     from accord.agent.hooks import TerminalAuthMethod

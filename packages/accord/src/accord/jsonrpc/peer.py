@@ -13,7 +13,6 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from accord.errors import FrameTooLarge, InvalidRequest, ParseError, RequestError
-from accord.jsonrpc.head import read_head
 from accord.jsonrpc.message import (
     CancelRequest,
     Event,
@@ -21,6 +20,7 @@ from accord.jsonrpc.message import (
     RequestId,
     Response,
     UnexpectedMessage,
+    read_head,
 )
 from accord.text import lenient_json
 from accord.text.excerpt import excerpt

@@ -1,5 +1,7 @@
-"""Files and processes of this machine, within bounds; both sides use them to serve requests."""
+"""Files and processes of this machine, within bounds; both sides use them to serve requests.
 
-from __future__ import annotations
+`files` has `Roots`, the directories that may be read and written; `command` runs a command and
+stops it with its children; `run` runs a program until a signal ends it.
+"""
 
 __all__ = ()

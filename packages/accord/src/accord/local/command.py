@@ -1,4 +1,7 @@
-"""A command on this machine: without shell and input, with its last output, stopped as a group."""
+"""A command on this machine: without shell and input, with its last output, stopped as a group.
+
+`InPlace` makes short calls of the file system without a thread.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ import asyncio
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import ParamSpec, TypeVar
 
 from accord.errors import StartError
 from accord.rules.quirks import tolerates
@@ -174,3 +179,50 @@ def _spawn(
     finally:
         os.close(theirs)
     return popen, ours
+
+
+# Handing a short call of the file system to a thread takes longer than most of these calls. A slow
+# file system, such as a network share, would stop all sessions, so after a slow call threads make
+# the next ones. A call can also be slow because the machine is busy, so this lasts 50 ms at first,
+# and twice as long after every further slow call.
+
+SLOW_S = 0.01  # a call that takes longer is slow
+# The time until the next call in place.
+MIN_RETRY_S = 0.05
+MAX_RETRY_S = 60.0
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class InPlace:
+    """The calls of one owner; `clock` returns seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._slow_until = 0.0
+        self._retry_s = MIN_RETRY_S
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether a call was slow, so that a thread makes the next one."""
+        return self._clock() < self._slow_until
+
+    async def call(self, function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        """Return the result of a function that blocks, called here or in a thread."""
+        if self.is_slow:
+            return await asyncio.to_thread(function, *args, **named)
+        return self.call_here(function, *args, **named)
+
+    def call_here(self, function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        """Return the result of a function that blocks, and note whether it was slow."""
+        start = self._clock()
+        try:
+            return function(*args, **named)
+        finally:
+            end = self._clock()
+            if end - start > SLOW_S:
+                self._slow_until = end + self._retry_s
+                self._retry_s = min(2 * self._retry_s, MAX_RETRY_S)
+            elif self._retry_s > MIN_RETRY_S:
+                self._retry_s = max(self._retry_s / 2, MIN_RETRY_S)

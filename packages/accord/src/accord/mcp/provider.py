@@ -24,7 +24,7 @@ from accord.errors import (
 from accord.mcp.consumer import CLIENT_CAPABILITIES, MCP_VERSION, PROTOCOL_VERSION
 from accord.text.lenient_json import is_object
 from accord.types.mcp import McpServerAcp
-from accord.wire.shared.mcp_message import (
+from accord.wire.shared import (
     McpError,
     MessageMcpError,
     MessageMcpNotification,

@@ -15,7 +15,7 @@ from typing import Any
 from accord.remote.access import Receive, Scope, Send, path_of
 from accord.remote.monitor import MonitoredTransport, Observer, Turn
 from accord.text.excerpt import excerpt, one_line, visible
-from accord.text.secret_places import redacted_text
+from accord.text.secrets import redacted_text
 
 log: logging.Logger = logging.getLogger("accord.access")
 

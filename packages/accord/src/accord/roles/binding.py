@@ -1,17 +1,18 @@
 """Binds role objects to connections: what a class overrides is what it serves.
 
-Nothing here names a method or a version: the `ProtocolSpec` of the role describes its version.
+The `ProtocolSpec` of a role describes its version. A `LazyRole` is created, and perhaps imported,
+once its version is chosen.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from accord.connection.connection import Connection
 from accord.connection.routes import Context, Route, Routes, not_served
@@ -24,16 +25,45 @@ from accord.errors import (
 )
 from accord.jsonrpc.message import RequestId
 from accord.roles.remote import Remote
-from accord.roles.spec import ProtocolSpec
 from accord.rules.gates import closed_methods, is_open, opening
+from accord.version import ProtocolVersion
 from accord.wire.codec import convert, decoder
-from accord.wire.method import Method, Side
+from accord.wire.protocol import Method, ProtocolSpec, Side
 
 log: logging.Logger = logging.getLogger("accord.connection.connection")
 
 # Makes the context of a handler from the connection, the request's id and what calls the peer.
 ContextFactory: TypeAlias = Callable[[Connection, RequestId, Any], Context]
 RemoteT_co = TypeVar("RemoteT_co", bound=Remote, covariant=True)
+RemoteT = TypeVar("RemoteT", bound=Remote)
+T = TypeVar("T")
+MaybeAwaitable: TypeAlias = T | Awaitable[T]
+
+
+class AgentContext(Context, Generic[RemoteT]):
+    """What an agent's handler receives in addition to the params: the client, to call."""
+
+    __slots__ = ("client",)
+
+    def __init__(self, connection: Connection, request_id: RequestId, client: RemoteT) -> None:
+        super().__init__(connection, request_id)
+        self.client: RemoteT = client
+
+    def cancel_prompts(self, session_id: str) -> None:
+        """Cancel the prompt handlers of a session (R-CANCEL-05, R-CANCEL-13)."""
+        self.connection.cancel_where(
+            lambda method, params: method == "session/prompt" and params.session_id == session_id
+        )
+
+
+class ClientContext(Context, Generic[RemoteT]):
+    """What a client's handler receives in addition to the params: the agent, to call."""
+
+    __slots__ = ("agent",)
+
+    def __init__(self, connection: Connection, request_id: RequestId, agent: RemoteT) -> None:
+        super().__init__(connection, request_id)
+        self.agent: RemoteT = agent
 
 
 class Role(Generic[RemoteT_co]):
@@ -258,3 +288,38 @@ class _EarlySpellings:
         if what not in self._seen:
             self._seen.add(what)
             log.info("< early spelling: %s", what)
+
+
+class LazyRole(Struct, Generic[RemoteT_co], frozen=True):
+    """A role of a version; `make` returns it when the version is chosen."""
+
+    version: ProtocolVersion
+    make: Callable[[], Role[RemoteT_co]]
+
+
+class RolesByVersion:
+    """The roles of one side, at most one for each version."""
+
+    def __init__(self, roles: Sequence[Role[Any] | LazyRole[Any]], side: Side) -> None:
+        for role in roles:
+            # Passing a class or a role of the other side is an easy mistake.
+            if not isinstance(role, LazyRole) and (isinstance(role, type) or role.side != side):
+                raise TypeError(f"Expected role objects of the {side}, got {role!r}")
+        self._roles: dict[ProtocolVersion, Role[Any] | LazyRole[Any]] = {
+            role.version if isinstance(role, LazyRole) else role.spec.version: role
+            for role in roles
+        }
+        if not roles or len(self._roles) != len(roles):
+            raise ValueError("Expected one role object, or one of each protocol version")
+
+    @property
+    def versions(self) -> frozenset[ProtocolVersion]:
+        """The versions of the roles."""
+        return frozenset(self._roles)
+
+    def get(self, version: ProtocolVersion) -> Any:
+        """Return the role of a version; a lazy one is made on the first call."""
+        role = self._roles[version]
+        if isinstance(role, LazyRole):
+            role = self._roles[version] = role.make()
+        return role

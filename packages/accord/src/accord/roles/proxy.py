@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
-from accord.roles.spec import ProtocolSpec
-from accord.wire.method import Method
+from accord.wire.protocol import Method, ProtocolSpec
 
 ParamsT = TypeVar("ParamsT", contravariant=True)
 ResultT = TypeVar("ResultT", covariant=True)

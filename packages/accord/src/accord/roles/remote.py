@@ -11,11 +11,10 @@ from msgspec.structs import fields
 
 from accord.connection.connection import Connection
 from accord.errors import DecodeError, LocalProtocolError, NotOffered
-from accord.roles.spec import ProtocolSpec
 from accord.rules.gates import closed_methods, closed_variants, is_open
 from accord.rules.quirks import tolerates
 from accord.wire.codec import decoder
-from accord.wire.method import Method
+from accord.wire.protocol import Method, ProtocolSpec
 
 
 @tolerates("null-result")

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from msgspec.structs import fields
 
-from accord.wire.method import Method
+from accord.wire.protocol import Method
 
 
 def is_open(gate: str, capabilities: Mapping[str, Any]) -> bool:

@@ -4,15 +4,18 @@ supported      requested 0   1          2          above 2
 v1             1             1          1          1
 v2             refused       refused    2          2
 v1 and v2      refused       1          2          2
+
+`AgentLifecycle` says when `initialize` is allowed on the agent's side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final, Literal, TypeAlias
 
-from accord.errors import InvalidParams, UnsupportedVersion, VersionNotOffered
+from accord.errors import InvalidParams, InvalidRequest, UnsupportedVersion, VersionNotOffered
 from accord.rules.quirks import tolerates
+from accord.text.excerpt import excerpt
 from accord.text.lenient_json import is_object, whole
 from accord.version import ProtocolVersion
 
@@ -119,3 +122,56 @@ def v2_params_of(raw: dict[str, Any]) -> dict[str, Any]:
         for key in ("name", "version")
     }
     return {**raw, "info": {**parts, **named}}
+
+
+# The lifecycle: the table is the rule, and only this class changes the state.
+
+State: TypeAlias = Literal["new", "initializing", "ready", "in use"]
+
+# Whether `initialize` is allowed, by state and by the version spoken so far.
+_INITIALIZE: Final[dict[tuple[State, ProtocolVersion | None], bool]] = {
+    ("new", None): True,
+    ("initializing", None): False,  # R-INIT-34
+    ("initializing", 1): False,
+    ("initializing", 2): False,
+    ("ready", 1): True,  # R-INIT-39
+    ("ready", 2): True,  # R-INIT-33
+    ("in use", 1): True,  # R-INIT-39
+    ("in use", 2): False,  # R-INIT-34
+}
+
+
+class AgentLifecycle:
+    """The state of an agent's connection."""
+
+    def __init__(self) -> None:
+        self.state: State = "new"
+        self.version: ProtocolVersion | None = None
+        self._before: State = "new"
+
+    def begin(self, requested: int) -> None:
+        """Begin an `initialize`; raise `InvalidRequest` if it is not allowed."""
+        if not _INITIALIZE[self.state, self.version]:
+            when = "while it is being handled" if self.state == "initializing" else "any more"
+            raise InvalidRequest(f"initialize may not be sent {when}")
+        if self.version == 2 and requested < 2:
+            raise InvalidRequest("initialize may not ask for less than the version spoken")
+        self._before, self.state = self.state, "initializing"
+
+    def fail(self) -> None:
+        """Return to the state before a failed `initialize` (R-INIT-30)."""
+        self.state = self._before
+
+    def complete(self, version: ProtocolVersion) -> None:
+        """Finish a successful `initialize`."""
+        self.version = version
+        self.state = "in use" if self._before == "in use" else "ready"
+
+    def use(self) -> None:
+        """Note a request other than `initialize`."""
+        self.state = "in use"
+
+    @staticmethod
+    def too_early(method: str) -> InvalidRequest:
+        """Return the error for requests before `initialize` succeeded (R-INIT-30, R-INIT-35)."""
+        return InvalidRequest(f"initialize comes before {excerpt(method)}")

@@ -1,14 +1,18 @@
-"""Finds the reason of a JSON-RPC error in its `data`, where each peer uses another key."""
+"""What errors say beyond their message: the reason that a peer gives, the expected values."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from msgspec import ValidationError, inspect
+
 from accord.text import lenient_json
 from accord.text.excerpt import one_line
 
+# The reason of a JSON-RPC error is in its `data`, where each peer uses another key.
 # In this order. Values of other keys are never shown: they may be secrets.
 _KEYS = (
     "details",
@@ -105,3 +109,43 @@ def _by_field(errors: dict[str, Any], levels: int) -> Iterator[str]:
             yield f"{key}: {text}"
         for text in _by_field(value, levels - 1):
             yield f"{key}.{text}"
+
+
+# Errors of msgspec about a value that is not one of a few do not name the expected ones.
+
+_ERROR = re.compile(r"(Invalid enum value .*?)( - at `(.*)`)?", re.DOTALL)
+_STEP = re.compile(r"\.([^.\[]+)|\[[^\]]*\]")
+
+
+def validation_text(error: ValidationError, expected: Any) -> str:
+    """Return the text of an error of msgspec; `expected` is the type that was decoded."""
+    text = str(error)
+    found = _ERROR.fullmatch(text)
+    if found is None:
+        return text
+    values = _values(inspect.type_info(expected), _STEP.findall(found[3] or ""))
+    if not values:
+        return text
+    return f"{found[1]}, expected {' or '.join(map(repr, values))}{found[2] or ''}"
+
+
+def _values(kind: inspect.Type, path: list[str]) -> list[Any]:
+    """Return the values of the type at a path: names of fields, or nothing for an item."""
+    match kind:
+        case inspect.UnionType(types=types):
+            return [value for one in types for value in _values(one, path)]
+        case inspect.Metadata(type=inner):
+            return _values(inner, path)
+        case inspect.LiteralType(values=values) if not path:
+            return list(values)
+        case inspect.EnumType(cls=cls) if not path:
+            return [member.value for member in cls]
+        case inspect.StructType(fields=fields) if path:
+            inner_types = [field.type for field in fields if field.encode_name == path[0]]
+            return [value for one in inner_types for value in _values(one, path[1:])]
+        case inspect.DictType(value_type=inner) if path:
+            return _values(inner, path[1:])
+        case inspect.CollectionType(item_type=inner) if path:
+            return _values(inner, path[1:])
+        case _:
+            return []

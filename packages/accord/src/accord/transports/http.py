@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 
 from accord.errors import ConnectionClosed, ConnectionLost, ConnectionRefused, TransportError
 from accord.text.excerpt import excerpt, one_line
-from accord.text.secret_places import plain_url
+from accord.text.secrets import plain_url
 from accord.transports.base import (
     HIGH_BYTES,
     LOW_BYTES,

@@ -8,7 +8,7 @@ from typing import Any
 from accord import v2
 from accord.types.content import ContentBlock, ResourceLink
 from accord.types.convert import ContentConverter
-from accord.types.git_patch import git_patch
+from accord.types.diffs import git_patch
 from accord.types.tool_calls import Diff, ToolCallLocation, ToolContent
 from accord.wire.base import Unknown
 from accord.wire.codec import convert, to_builtins

@@ -12,7 +12,7 @@ from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
-from accord.text.nearest import nearest_keyword
+from accord.text.excerpt import nearest_keyword
 
 log: logging.Logger = logging.getLogger("accord.agent")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
-from accord.text.nearest import nearest
+from accord.text.excerpt import nearest
 from accord.types.content import ContentBlock
 from accord.types.validation import ValidatedStruct
 

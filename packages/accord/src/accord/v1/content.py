@@ -1,24 +1,97 @@
-"""Content blocks of prompts, messages and tool results (v1)."""
+"""content (v1)."""
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeAlias,
+)
 
-from accord.wire.base import ByShape, Int64, Lenient, LenientList, Wire
+from msgspec import (
+    Meta,
+)
+
+from accord.wire.base import (
+    Bare,
+    ByShape,
+    Int32,
+    Int64,
+    Lenient,
+    LenientList,
+    Wire,
+)
 
 __all__ = (
     "Annotations",
     "AudioContent",
+    "AuthMethodId",
     "BlobResourceContents",
+    "CompactionId",
     "ContentBlock",
+    "ElicitationId",
     "EmbeddedResource",
     "EmbeddedResourceResource",
+    "Error",
+    "ErrorCode",
     "ImageContent",
+    "MessageId",
+    "PermissionOptionId",
+    "PlanId",
+    "ProviderId",
+    "RequestId",
     "ResourceLink",
     "Role",
+    "SessionConfigGroupId",
+    "SessionConfigId",
+    "SessionConfigValueId",
+    "SessionId",
+    "SessionModeId",
+    "TerminalId",
     "TextContent",
     "TextResourceContents",
+    "ToolCallId",
+    "Uri",
 )
+
+
+# Ids: plain strings with different names, for the reader only.
+
+AuthMethodId: TypeAlias = str
+CompactionId: TypeAlias = str
+ElicitationId: TypeAlias = str
+MessageId: TypeAlias = str
+PermissionOptionId: TypeAlias = str
+PlanId: TypeAlias = str
+ProviderId: TypeAlias = str
+# null is read in v1 but never sent (A-34).
+RequestId: TypeAlias = Int64 | str | None
+SessionConfigGroupId: TypeAlias = str
+SessionConfigId: TypeAlias = str
+SessionConfigValueId: TypeAlias = str
+SessionId: TypeAlias = str
+SessionModeId: TypeAlias = str
+TerminalId: TypeAlias = str
+ToolCallId: TypeAlias = str
+Uri: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
+
+
+# Errors in responses and at the end of work.
+
+# accord.errors knows the codes that have a meaning; any other may come.
+ErrorCode: TypeAlias = Int32
+
+
+class Error(Bare):
+    """A JSON-RPC error; `message` is one short sentence, `data` any JSON."""
+
+    code: ErrorCode
+    message: str
+    data: Lenient[Any] = None
+
+
+# Content blocks of prompts, messages and tool results.
 
 Role: TypeAlias = Literal["assistant", "user"]
 

@@ -12,16 +12,16 @@ from typing import Any, TypeAlias
 
 from accord.errors import DecodeError
 from accord.rules.quirks import QUIRKS, tolerates
-from accord.v1.config import (
+from accord.v1.content import SessionId
+from accord.v1.updates import (
     SessionConfigOption,
     SessionConfigSelect,
     SessionConfigSelectOption,
     SetSessionConfigOptionRequest,
 )
-from accord.v1.ids import SessionId
 from accord.wire.base import Lenient, LenientList, Wire
 from accord.wire.codec import convert, decode
-from accord.wire.method import Method
+from accord.wire.protocol import Method
 
 __all__ = (
     "LEGACY_METHODS",

@@ -1,40 +1,171 @@
-"""The handshake: versions, names and capabilities (v1)."""
+"""initialize (v1)."""
 
 from __future__ import annotations
 
-from typing import ClassVar, TypeAlias
+from typing import (
+    ClassVar,
+    Literal,
+    TypeAlias,
+)
 
-from accord.v1.auth import AuthMethod
-from accord.v1.session import SessionCapabilities
-from accord.wire.base import Bare, Lenient, LenientList, UInt16, Unstable, Wire
-from accord.wire.method import Method
+from accord.v1.content import (
+    AuthMethodId,
+    ProviderId,
+)
+from accord.v1.session import (
+    SessionCapabilities,
+)
+from accord.wire.base import (
+    Bare,
+    ByShape,
+    Lenient,
+    LenientList,
+    NullAsEmpty,
+    OpenEnum,
+    UInt16,
+    Unstable,
+    Wire,
+)
+from accord.wire.protocol import (
+    Method,
+)
 
 __all__ = (
     "AgentAuthCapabilities",
     "AgentCapabilities",
+    "AuthAccount",
     "AuthCapabilities",
+    "AuthMethod",
+    "AuthMethodAgent",
+    "AuthMethodTerminal",
+    "AuthState",
     "AuthStatusCapabilities",
+    "AuthStatusRequest",
+    "AuthStatusResponse",
+    "AuthStatusUpdateNotification",
+    "AuthenticateRequest",
+    "AuthenticateResponse",
     "BooleanConfigOptionCapabilities",
     "ClientCapabilities",
     "ClientSessionCapabilities",
     "CompactionCapabilities",
+    "DisableProviderRequest",
+    "DisableProviderResponse",
     "ElicitationCapabilities",
     "ElicitationFormCapabilities",
     "ElicitationUrlCapabilities",
     "FileSystemCapabilities",
     "Implementation",
+    "InitializeProxyRequest",
+    "InitializeProxyResponse",
     "InitializeRequest",
     "InitializeResponse",
+    "ListProvidersRequest",
+    "ListProvidersResponse",
+    "LlmProtocol",
     "LogoutCapabilities",
+    "LogoutRequest",
+    "LogoutResponse",
     "McpCapabilities",
     "NoticeCapabilities",
     "PlanCapabilities",
     "PromptCapabilities",
     "ProtocolVersion",
+    "ProviderCurrentConfig",
+    "ProviderInfo",
     "ProvidersCapabilities",
     "SessionConfigOptionsCapabilities",
+    "SetProviderRequest",
+    "SetProviderResponse",
     "SubagentCapabilities",
 )
+
+
+# Authentication: login, logout and status.
+
+
+class AuthMethodTerminal(Wire, tag_field="type", tag="terminal"):
+    """A login in a terminal: the agent's own command, run with these `args` and `env` added."""
+
+    id: AuthMethodId
+    name: str
+    description: Lenient[str | None] = None
+    args: NullAsEmpty[list[str]] = []
+    env: NullAsEmpty[dict[str, str]] = {}
+
+
+class AuthMethodAgent(Wire):
+    """A login that the agent handles itself when `authenticate` is called."""
+
+    id: AuthMethodId
+    name: str
+    description: Lenient[str | None] = None
+
+
+# A malformed terminal entry is an error, not an agent login (A-91).
+AuthMethod: TypeAlias = ByShape[AuthMethodTerminal | AuthMethodAgent]
+
+
+class AuthenticateRequest(Wire):
+    """Logs in with a method of type agent."""
+
+    method_id: AuthMethodId
+
+
+class AuthenticateResponse(Wire):
+    """The result of a successful login."""
+
+
+class LogoutRequest(Wire):
+    """Log out."""
+
+
+class LogoutResponse(Wire):
+    """The user is logged out."""
+
+
+AuthState: TypeAlias = OpenEnum[
+    Literal["authenticated", "unauthenticated", "not_required", "unknown"]
+]
+
+
+class AuthAccount(Wire):
+    """An account, for display only; keep it out of logs."""
+
+    __unstable__: ClassVar[bool] = True
+
+    label: str
+    active: Lenient[bool | None] = None
+    name: Lenient[str | None] = None
+    email: Lenient[str | None] = None
+    organization: Lenient[str | None] = None
+
+
+class AuthStatusRequest(Wire):
+    """Asks whether a user is logged in."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class AuthStatusResponse(Wire):
+    """Whether a user is logged in, and the accounts."""
+
+    __unstable__: ClassVar[bool] = True
+
+    state: AuthState  # any other value counts as unknown
+    accounts: Lenient[LenientList[AuthAccount]] = []
+
+
+class AuthStatusUpdateNotification(Wire):
+    """The login changed."""
+
+    __unstable__: ClassVar[bool] = True
+
+    state: AuthState  # any other value counts as unknown
+    accounts: Lenient[LenientList[AuthAccount]] = []
+
+
+# The handshake: versions, names and capabilities.
 
 ProtocolVersion: TypeAlias = UInt16
 
@@ -198,6 +329,82 @@ class InitializeResponse(Wire):
     agent_info: Lenient[Implementation | None] = None
 
 
+# Providers: the sources of the agent's models (unstable).
+
+LlmProtocol: TypeAlias = OpenEnum[Literal["anthropic", "openai", "azure", "vertex", "bedrock"]]
+
+
+class ProviderCurrentConfig(Wire):
+    """The current configuration of a provider, without its headers."""
+
+    __unstable__: ClassVar[bool] = True
+
+    api_type: LlmProtocol
+    base_url: str
+
+
+class ProviderInfo(Wire):
+    """A provider of the agent; a `required` one cannot be disabled."""
+
+    __unstable__: ClassVar[bool] = True
+
+    provider_id: ProviderId
+    supported: Lenient[LenientList[LlmProtocol]]
+    required: bool
+    current: ProviderCurrentConfig | None = None  # None: disabled
+
+
+class ListProvidersRequest(Wire):
+    """Asks for the providers."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class ListProvidersResponse(Wire):
+    """All providers of the agent."""
+
+    __unstable__: ClassVar[bool] = True
+
+    providers: list[ProviderInfo]
+
+
+class SetProviderRequest(Wire):
+    """Replaces the whole configuration of a provider."""
+
+    __unstable__: ClassVar[bool] = True
+
+    provider_id: ProviderId
+    api_type: LlmProtocol
+    base_url: str
+    headers: dict[str, str] = {}
+
+
+class SetProviderResponse(Wire):
+    """The provider is configured."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class DisableProviderRequest(Wire):
+    """Disables a provider."""
+
+    __unstable__: ClassVar[bool] = True
+
+    provider_id: ProviderId
+
+
+class DisableProviderResponse(Wire):
+    """The provider is disabled."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+# The handshake of a proxy: the same as that of an agent (unstable).
+
+InitializeProxyRequest: TypeAlias = InitializeRequest
+InitializeProxyResponse: TypeAlias = InitializeResponse
+
+
 METHODS: tuple[Method, ...] = (
     Method(
         name="initialize",
@@ -205,5 +412,81 @@ METHODS: tuple[Method, ...] = (
         params=InitializeRequest,
         result=InitializeResponse,
         to="agent",
+    ),
+    Method(
+        name="authenticate",
+        call="authenticate",
+        doc="Log in with one of the advertised methods.",
+        params=AuthenticateRequest,
+        result=AuthenticateResponse,
+        to="agent",  # with an id from `authMethods`, which is not a capability
+    ),
+    Method(
+        name="logout",
+        call="logout",
+        doc="Log out.",
+        params=LogoutRequest,
+        result=LogoutResponse,
+        to="agent",
+        gate="agent.auth.logout",
+    ),
+    Method(
+        name="auth/status",
+        call="auth_status",
+        doc="Return whether the user is logged in; never raise `AuthRequired`.",
+        caller_doc="Return whether the user is logged in.",
+        params=AuthStatusRequest,
+        result=AuthStatusResponse,
+        to="agent",
+        unstable=True,
+        gate="agent.auth.status",
+    ),
+    Method(
+        name="auth/status_update",
+        call="auth_status_update",
+        doc="Handle a change of the auth status.",
+        caller_doc="Report a change of the auth status.",
+        params=AuthStatusUpdateNotification,
+        to="client",
+        unstable=True,
+        gate="agent.auth.status",
+    ),
+    Method(
+        name="providers/list",
+        call="list_providers",
+        doc="List the model providers that can be configured.",
+        params=ListProvidersRequest,
+        result=ListProvidersResponse,
+        to="agent",
+        unstable=True,
+        gate="agent.providers",
+    ),
+    Method(
+        name="providers/set",
+        call="set_provider",
+        doc="Replace the configuration of a provider.",
+        params=SetProviderRequest,
+        result=SetProviderResponse,
+        to="agent",
+        unstable=True,
+        gate="agent.providers",
+    ),
+    Method(
+        name="providers/disable",
+        call="disable_provider",
+        doc="Disable a provider.",
+        params=DisableProviderRequest,
+        result=DisableProviderResponse,
+        to="agent",
+        unstable=True,
+        gate="agent.providers",
+    ),
+    Method(
+        name="proxy/initialize",
+        call="initialize_proxy",
+        params=InitializeProxyRequest,
+        result=InitializeProxyResponse,
+        to="proxy",
+        unstable=True,
     ),
 )

@@ -1,31 +1,67 @@
-"""Sessions: created, listed, changed and closed (v1)."""
+"""session (v1)."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, TypeAlias
+from typing import (
+    ClassVar,
+    Literal,
+    TypeAlias,
+)
 
-from accord.v1.config import SessionConfigOption
-from accord.v1.content import ContentBlock
-from accord.v1.ids import SessionId, SessionModeId
-from accord.v1.mcp import McpServer
-from accord.wire.base import Lenient, LenientList, NullAsEmpty, OpenEnum, Unstable, Wire
-from accord.wire.method import Method
+from accord.v1.client_requests import (
+    EnvVariable,
+)
+from accord.v1.content import (
+    ContentBlock,
+    RequestId,
+    SessionId,
+    SessionModeId,
+)
+from accord.v1.updates import (
+    SessionConfigOption,
+    Usage,
+)
+from accord.wire.base import (
+    ByShape,
+    Lenient,
+    LenientList,
+    NullAsEmpty,
+    OpenEnum,
+    Unstable,
+    Wire,
+)
+from accord.wire.protocol import (
+    Method,
+)
+from accord.wire.shared import (
+    McpServerAcpId,
+)
 
 __all__ = (
     "ArchiveSessionRequest",
     "ArchiveSessionResponse",
+    "CancelNotification",
+    "CancelRequestNotification",
     "CloseSessionRequest",
     "CloseSessionResponse",
     "DeleteSessionRequest",
     "DeleteSessionResponse",
     "ForkSessionRequest",
     "ForkSessionResponse",
+    "HttpHeader",
     "ListSessionsRequest",
     "ListSessionsResponse",
     "LoadSessionRequest",
     "LoadSessionResponse",
+    "McpServer",
+    "McpServerAcp",
+    "McpServerHttp",
+    "McpServerSse",
+    "McpServerStdio",
     "NewSessionRequest",
     "NewSessionResponse",
+    "PromptRequest",
+    "PromptResponse",
     "ResumeSessionRequest",
     "ResumeSessionResponse",
     "SessionAdditionalDirectoriesCapabilities",
@@ -52,11 +88,64 @@ __all__ = (
     "SetSessionModeResponse",
     "SetSessionTitleRequest",
     "SetSessionTitleResponse",
+    "StopReason",
     "SystemPrompt",
     "SystemPromptMode",
     "UnarchiveSessionRequest",
     "UnarchiveSessionResponse",
 )
+
+
+# The MCP servers of a session.
+
+
+class HttpHeader(Wire):
+    """One header, sent with every request."""
+
+    name: str
+    value: str
+
+
+class McpServerHttp(Wire, tag_field="type", tag="http"):
+    """An MCP server that uses streamable HTTP."""
+
+    name: str
+    url: str
+    headers: NullAsEmpty[list[HttpHeader]]
+
+
+class McpServerSse(Wire, tag_field="type", tag="sse"):
+    """An MCP server that uses server-sent events, an older transport."""
+
+    name: str
+    url: str
+    headers: NullAsEmpty[list[HttpHeader]]
+
+
+class McpServerAcp(Wire, tag_field="type", tag="acp"):
+    """An MCP server of the sender, used with `mcp/message`."""
+
+    __unstable__: ClassVar[bool] = True
+
+    name: str
+    server_id: McpServerAcpId  # unique on the connection
+
+
+class McpServerStdio(Wire):
+    """An MCP server that the agent starts and uses over stdin and stdout."""
+
+    name: str
+    command: str  # absolute path
+    args: NullAsEmpty[list[str]]
+    env: NullAsEmpty[list[EnvVariable]]
+
+
+McpServer: TypeAlias = ByShape[
+    McpServerHttp | McpServerSse | Unstable[McpServerAcp] | McpServerStdio
+]
+
+
+# Sessions: created, listed, changed and closed.
 
 SystemPromptMode: TypeAlias = OpenEnum[Literal["append", "override"]]
 SessionArchiveFilter: TypeAlias = OpenEnum[Literal["exclude", "include", "only"]]
@@ -359,10 +448,47 @@ class SessionCapabilities(Wire):
     close: Lenient[SessionCloseCapabilities | None] = None
 
 
+# Turns: a prompt, its end, and its cancellation.
+
+StopReason: TypeAlias = Literal[
+    "end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"
+]
+
+
+class PromptRequest(Wire):
+    """The user's prompt; the response arrives when the turn has ended."""
+
+    session_id: SessionId
+    prompt: list[ContentBlock]
+
+
+class PromptResponse(Wire):
+    """The end of the turn, with its stop reason."""
+
+    stop_reason: StopReason
+    usage: Unstable[Lenient[Usage | None]] = None
+
+
+class CancelNotification(Wire):
+    """Cancels the running turn; its prompt is answered with the stop reason cancelled."""
+
+    session_id: SessionId
+
+
+# Cancellation of requests.
+
+
+class CancelRequestNotification(Wire):
+    """Cancels a request that this side sent; it still gets a response."""
+
+    request_id: RequestId
+
+
 METHODS: tuple[Method, ...] = (
     Method(
         name="session/new",
         call="new_session",
+        doc="Create a session.",
         params=NewSessionRequest,
         result=NewSessionResponse,
         to="agent",
@@ -370,6 +496,7 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="session/load",
         call="load_session",
+        doc="Open a stored session: replay it as updates, then return (R-SESS-09).",
         params=LoadSessionRequest,
         result=LoadSessionResponse,
         to="agent",
@@ -378,6 +505,7 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="session/resume",
         call="resume_session",
+        doc="Open a stored session without a replay.",
         params=ResumeSessionRequest,
         result=ResumeSessionResponse,
         to="agent",
@@ -386,6 +514,7 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="session/fork",
         call="fork_session",
+        doc="Create a session that continues from another one, which does not change.",
         params=ForkSessionRequest,
         result=ForkSessionResponse,
         to="agent",
@@ -395,6 +524,7 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="session/list",
         call="list_sessions",
+        doc="List stored sessions, a page at a time.",
         params=ListSessionsRequest,
         result=ListSessionsResponse,
         to="agent",
@@ -403,6 +533,7 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="session/status",
         call="session_status",
+        doc="Return whether a session is open or stored.",
         params=SessionStatusRequest,
         result=SessionStatusResponse,
         to="agent",
@@ -412,6 +543,7 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="session/set_title",
         call="set_session_title",
+        doc="Store a title and return it as stored.",
         params=SetSessionTitleRequest,
         result=SetSessionTitleResponse,
         to="agent",
@@ -421,6 +553,7 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="session/archive",
         call="archive_session",
+        doc="Archive a session; succeeds if it is archived already.",
         params=ArchiveSessionRequest,
         result=ArchiveSessionResponse,
         to="agent",
@@ -430,6 +563,7 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="session/unarchive",
         call="unarchive_session",
+        doc="Unarchive a session.",
         params=UnarchiveSessionRequest,
         result=UnarchiveSessionResponse,
         to="agent",
@@ -439,6 +573,7 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="session/delete",
         call="delete_session",
+        doc="Delete a session permanently; succeeds for an unknown one.",
         params=DeleteSessionRequest,
         result=DeleteSessionResponse,
         to="agent",
@@ -447,6 +582,7 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="session/close",
         call="close_session",
+        doc="Cancel the work of a session and release it.",
         params=CloseSessionRequest,
         result=CloseSessionResponse,
         to="agent",
@@ -455,8 +591,30 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="session/set_mode",
         call="set_session_mode",
+        doc="Switch the mode of a session.",
         params=SetSessionModeRequest,
         result=SetSessionModeResponse,
         to="agent",  # if the setup response had `modes`, which is not a capability
+    ),
+    Method(
+        name="session/prompt",
+        call="prompt",
+        doc="Run a turn; return its stop reason (R-PROMPT-03).",
+        caller_doc="Send a prompt; returns when the turn is over and all its updates are handled.",
+        params=PromptRequest,
+        result=PromptResponse,
+        to="agent",
+    ),
+    Method(
+        name="session/cancel",
+        call="cancel",
+        params=CancelNotification,
+        to="agent",
+    ),
+    Method(
+        name="$/cancel_request",
+        call="cancel_request",
+        params=CancelRequestNotification,
+        to="protocol",
     ),
 )

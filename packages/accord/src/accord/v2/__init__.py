@@ -1,4 +1,11 @@
-"""The types of version 2 of the protocol, stable and unstable."""
+"""Version 2 of the protocol, stable and unstable: its types, its methods, and roles to subclass.
+
+`types` collects the types in reading order: `content` (values), `updates` (what an agent reports),
+`client_requests` (what it asks of the client), `session` (setup and prompts) and `initialize`. Each
+of these has the rows of its methods; `methods` makes one table of them, and adds the gates and
+`SPEC`. `roles` and `proxy_role` are generated from that table; `base` has what it does not say.
+Names are those of the schema, fields are in snake case.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +18,15 @@ from accord.v2.types import *
 
 if TYPE_CHECKING:
     from accord.v2.proxy_role import Proxy
-    from accord.v2.remote import RemoteAgent, RemoteClient
     from accord.v2.roles import (
         AgentContext,
         AgentRole,
         ClientContext,
         ClientRole,
         MaybeAwaitable,
+        RemoteAgent,
+        RemoteClient,
     )
-    from accord.v2.stdio import run
 
 __all__: tuple[str, ...] = (
     "AgentContext",
@@ -35,16 +42,17 @@ __all__: tuple[str, ...] = (
 __all__ += methods.__all__
 __all__ += types.__all__
 
-# The types need no event loop: these modules do, and are imported on first use.
+# The types need no event loop. These classes do, and are imported on first use.
 _LAZY = {
     "Proxy": "proxy_role",
-    **dict.fromkeys(("RemoteAgent", "RemoteClient"), "remote"),
-    **dict.fromkeys(
-        ("AgentContext", "AgentRole", "ClientContext", "ClientRole", "MaybeAwaitable"),
-        "roles",
-    ),
-    "run": "stdio",
+    **dict.fromkeys(("AgentContext", "AgentRole", "ClientContext", "ClientRole"), "roles"),
+    **dict.fromkeys(("MaybeAwaitable", "RemoteAgent", "RemoteClient"), "roles"),
 }
+
+
+def run(agent: AgentRole) -> None:
+    """Serve one client on stdin and stdout until it disconnects."""
+    import_module("accord.roles.handshake").run(agent)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,29 +1,138 @@
-"""Content blocks of prompts, messages and tool results (v2)."""
+"""content (v2)."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeAlias,
+)
 
-from msgspec import Meta
+from msgspec import (
+    Meta,
+)
 
-from accord.v2.ids import Base64, MediaType, Uri
-from accord.wire.base import ByShape, Lenient, LenientList, Open, OpenEnum, UInt64, Wire
+from accord.wire.base import (
+    Bare,
+    ByShape,
+    Int32,
+    Int64,
+    Lenient,
+    LenientList,
+    Open,
+    OpenEnum,
+    UInt16,
+    UInt64,
+    Wire,
+)
 
 __all__ = (
+    "AbsolutePath",
     "Annotations",
     "AudioContent",
+    "AuthMethodId",
+    "Base64",
     "BlobResourceContents",
+    "CompactionId",
     "ContentBlock",
+    "DateTime",
+    "ElicitationId",
     "EmbeddedResource",
     "EmbeddedResourceResource",
+    "Error",
+    "ErrorCode",
+    "ErrorData",
     "Icon",
     "IconTheme",
     "ImageContent",
+    "MediaType",
+    "MessageId",
+    "PermissionOptionId",
+    "PlanId",
+    "ProtocolVersion",
+    "ProviderId",
+    "Regex",
+    "RequestId",
     "ResourceLink",
     "Role",
+    "SessionConfigGroupId",
+    "SessionConfigId",
+    "SessionConfigValueId",
+    "SessionId",
+    "SessionListCursor",
+    "SessionNotFoundErrorData",
+    "TerminalId",
     "TextContent",
     "TextResourceContents",
+    "ToolCallId",
+    "UnsupportedProtocolVersionErrorData",
+    "Uri",
 )
+
+
+# The scalars of v2: ids, paths, encoded text.
+
+AuthMethodId: TypeAlias = str
+CompactionId: TypeAlias = str
+ElicitationId: TypeAlias = str
+MessageId: TypeAlias = str
+PermissionOptionId: TypeAlias = str
+PlanId: TypeAlias = str
+ProviderId: TypeAlias = str
+SessionConfigGroupId: TypeAlias = str
+SessionConfigId: TypeAlias = str
+SessionConfigValueId: TypeAlias = str
+SessionId: TypeAlias = str
+SessionListCursor: TypeAlias = str
+TerminalId: TypeAlias = str
+ToolCallId: TypeAlias = str
+
+RequestId: TypeAlias = Int64 | str
+ProtocolVersion: TypeAlias = UInt16
+
+# Named for what they hold; the schema checks none of them.
+AbsolutePath: TypeAlias = str
+MediaType: TypeAlias = str
+Base64: TypeAlias = Annotated[str, Meta(extra_json_schema={"contentEncoding": "base64"})]
+DateTime: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+Regex: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "regex"})]
+Uri: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
+
+
+# Errors as they travel in answers and at the end of work.
+
+# -32700 parse error, -32600 invalid request, -32601 method not found, -32602 invalid params,
+# -32603 internal error, -32800 request cancelled, -32000 authentication required,
+# -32002 resource not found, -32022 unsupported protocol version; any other may come.
+ErrorCode: TypeAlias = Int32
+
+
+class UnsupportedProtocolVersionErrorData(Wire):
+    """The requested version, and those that the agent supports."""
+
+    requested: ProtocolVersion
+    supported: list[ProtocolVersion]
+
+
+class SessionNotFoundErrorData(Wire):
+    """The session that does not exist."""
+
+    session_id: SessionId
+
+
+ErrorData: TypeAlias = ByShape[UnsupportedProtocolVersionErrorData | SessionNotFoundErrorData | Any]
+
+
+class Error(Bare):
+    """An error; `message` is one short sentence, `data` any JSON."""
+
+    code: ErrorCode
+    message: str
+    data: Lenient[ErrorData | None] = None
+
+
+# Content blocks of prompts, messages and tool results.
 
 Role: TypeAlias = OpenEnum[Literal["assistant", "user"]]
 IconTheme: TypeAlias = OpenEnum[Literal["light", "dark"]]

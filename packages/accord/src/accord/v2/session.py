@@ -1,32 +1,86 @@
-"""Sessions: created, resumed, listed, closed and archived (v2)."""
+"""session (v2)."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, TypeAlias
+from typing import (
+    Annotated,
+    ClassVar,
+    Literal,
+    TypeAlias,
+)
 
-from accord.v2.commands import AvailableCommand
-from accord.v2.config import SessionConfigOption
-from accord.v2.content import ContentBlock
-from accord.v2.ids import AbsolutePath, DateTime, SessionId, SessionListCursor
-from accord.v2.mcp import McpCapabilities, McpServer
-from accord.v2.prompt import PromptCapabilities
-from accord.v2.state import SessionState
-from accord.wire.base import Lenient, LenientList, NullAsEmpty, Open, OpenEnum, Unstable, Wire
-from accord.wire.method import Method
+from msgspec import (
+    Meta,
+)
+
+from accord.v2.content import (
+    AbsolutePath,
+    ContentBlock,
+    DateTime,
+    MessageId,
+    RequestId,
+    SessionId,
+    SessionListCursor,
+    TerminalId,
+    ToolCallId,
+    Uri,
+)
+from accord.v2.updates import (
+    AvailableCommand,
+    SessionConfigOption,
+    SessionState,
+)
+from accord.wire.base import (
+    Lenient,
+    LenientList,
+    NullAsEmpty,
+    Open,
+    OpenEnum,
+    Unstable,
+    Wire,
+)
+from accord.wire.protocol import (
+    Method,
+)
+from accord.wire.shared import (
+    McpServerAcpId,
+)
 
 __all__ = (
     "ArchiveSessionRequest",
     "ArchiveSessionResponse",
+    "CancelRequestNotification",
+    "CancelSessionNotification",
+    "CancelTerminalRequest",
+    "CancelTerminalResponse",
+    "CancelToolCallRequest",
+    "CancelToolCallResponse",
     "CloseSessionRequest",
     "CloseSessionResponse",
     "DeleteSessionRequest",
     "DeleteSessionResponse",
+    "EnvVariable",
     "ForkSessionRequest",
     "ForkSessionResponse",
+    "HttpHeader",
     "ListSessionsRequest",
     "ListSessionsResponse",
+    "McpAcpCapabilities",
+    "McpCapabilities",
+    "McpHttpCapabilities",
+    "McpServer",
+    "McpServerAcp",
+    "McpServerHttp",
+    "McpServerStdio",
+    "McpStdioCapabilities",
     "NewSessionRequest",
     "NewSessionResponse",
+    "PromptAudioCapabilities",
+    "PromptCapabilities",
+    "PromptEmbeddedContextCapabilities",
+    "PromptImageCapabilities",
+    "PromptRequest",
+    "PromptResponse",
     "ReplayFrom",
     "ReplayFromStart",
     "ResumeSessionRequest",
@@ -53,6 +107,77 @@ __all__ = (
     "UnarchiveSessionRequest",
     "UnarchiveSessionResponse",
 )
+
+
+# The MCP servers of a session.
+
+
+class EnvVariable(Wire):
+    """One variable of the environment of a process."""
+
+    name: str
+    value: str
+
+
+class HttpHeader(Wire):
+    """One header of HTTP requests."""
+
+    name: str
+    value: str
+
+
+class McpServerHttp(Wire, tag_field="type", tag="http"):
+    """An MCP server that uses streamable HTTP."""
+
+    name: str
+    url: Uri
+    headers: NullAsEmpty[list[HttpHeader]] = []
+
+
+class McpServerAcp(Wire, tag_field="type", tag="acp"):
+    """An MCP server in the client or a proxy, used through this connection."""
+
+    __unstable__: ClassVar[bool] = True
+
+    name: str
+    server_id: McpServerAcpId
+
+
+class McpServerStdio(Wire, tag_field="type", tag="stdio"):
+    """An MCP server that the agent starts."""
+
+    name: str
+    command: AbsolutePath
+    args: NullAsEmpty[list[str]] = []
+    env: NullAsEmpty[list[EnvVariable]] = []
+
+
+McpServer: TypeAlias = Open[McpServerHttp | Unstable[McpServerAcp] | McpServerStdio]
+
+
+class McpStdioCapabilities(Wire):
+    """MCP servers may be started as processes."""
+
+
+class McpHttpCapabilities(Wire):
+    """MCP servers may use HTTP."""
+
+
+class McpAcpCapabilities(Wire):
+    """MCP servers may be used through this connection."""
+
+    __unstable__: ClassVar[bool] = True
+
+
+class McpCapabilities(Wire):
+    """The transports of MCP servers that the agent supports."""
+
+    stdio: Lenient[McpStdioCapabilities | None] = None
+    http: Lenient[McpHttpCapabilities | None] = None
+    acp: Unstable[Lenient[McpAcpCapabilities | None]] = None
+
+
+# Sessions: created, resumed, listed, closed and archived.
 
 SystemPromptMode: TypeAlias = OpenEnum[Literal["append", "override"]]
 
@@ -314,10 +439,84 @@ class SessionCapabilities(Wire):
     title: Unstable[Lenient[SessionTitleCapabilities | None]] = None
 
 
+# Prompts: the user's messages to the agent.
+
+
+class PromptRequest(Wire):
+    """A message of the user."""
+
+    session_id: SessionId
+    prompt: Annotated[list[ContentBlock], Meta(min_length=1)]
+
+
+class PromptResponse(Wire):
+    """The prompt is inserted in the conversation; state updates report the end of its work."""
+
+    message_id: MessageId
+
+
+class PromptImageCapabilities(Wire):
+    """Prompts may contain images."""
+
+
+class PromptAudioCapabilities(Wire):
+    """Prompts may contain audio."""
+
+
+class PromptEmbeddedContextCapabilities(Wire):
+    """Prompts may contain resources with their content."""
+
+
+class PromptCapabilities(Wire):
+    """The kinds of content that a prompt may have in addition to text and links."""
+
+    image: Lenient[PromptImageCapabilities | None] = None
+    audio: Lenient[PromptAudioCapabilities | None] = None
+    embedded_context: Lenient[PromptEmbeddedContextCapabilities | None] = None
+
+
+# Cancellation of a request, a session's work, a tool call or a terminal.
+
+
+class CancelRequestNotification(Wire):
+    """Cancels a request that this side sent; it still gets a response."""
+
+    request_id: RequestId
+
+
+class CancelSessionNotification(Wire):
+    """Cancels the foreground work of a session and the prompts that it still holds."""
+
+    session_id: SessionId
+
+
+class CancelToolCallRequest(Wire):
+    """Cancels one tool call that advertises it."""
+
+    session_id: SessionId
+    tool_call_id: ToolCallId
+
+
+class CancelToolCallResponse(Wire):
+    """The cancel is accepted; a later update of the tool call has the final status."""
+
+
+class CancelTerminalRequest(Wire):
+    """Stops the command of one terminal that advertises it."""
+
+    session_id: SessionId
+    terminal_id: TerminalId
+
+
+class CancelTerminalResponse(Wire):
+    """The cancel is accepted; a later update of the terminal has the exit status."""
+
+
 METHODS: tuple[Method, ...] = (
     Method(
         name="session/new",
         call="new_session",
+        doc="Create a session.",
         params=NewSessionRequest,
         result=NewSessionResponse,
         to="agent",
@@ -326,6 +525,7 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="session/resume",
         call="resume_session",
+        doc="Open a stored session: replay if requested, send the state, return (R-SESS-29).",
         params=ResumeSessionRequest,
         result=ResumeSessionResponse,
         to="agent",
@@ -334,6 +534,7 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="session/fork",
         call="fork_session",
+        doc="Create a session that continues from another one, which does not change.",
         params=ForkSessionRequest,
         result=ForkSessionResponse,
         to="agent",
@@ -343,6 +544,7 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="session/list",
         call="list_sessions",
+        doc="List stored sessions, a page at a time.",
         params=ListSessionsRequest,
         result=ListSessionsResponse,
         to="agent",
@@ -351,6 +553,7 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="session/status",
         call="session_status",
+        doc="Return whether a session is open or stored.",
         params=SessionStatusRequest,
         result=SessionStatusResponse,
         to="agent",
@@ -360,6 +563,7 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="session/set_title",
         call="set_session_title",
+        doc="Store a title and return it as stored.",
         params=SetSessionTitleRequest,
         result=SetSessionTitleResponse,
         to="agent",
@@ -369,6 +573,7 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="session/archive",
         call="archive_session",
+        doc="Archive a session; succeeds if it is archived already.",
         params=ArchiveSessionRequest,
         result=ArchiveSessionResponse,
         to="agent",
@@ -378,6 +583,7 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="session/unarchive",
         call="unarchive_session",
+        doc="Unarchive a session.",
         params=UnarchiveSessionRequest,
         result=UnarchiveSessionResponse,
         to="agent",
@@ -387,6 +593,7 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="session/delete",
         call="delete_session",
+        doc="Delete a session permanently; succeeds for an unknown one.",
         params=DeleteSessionRequest,
         result=DeleteSessionResponse,
         to="agent",
@@ -395,9 +602,50 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="session/close",
         call="close_session",
+        doc="Cancel the work of a session and release it.",
         params=CloseSessionRequest,
         result=CloseSessionResponse,
         to="agent",
         gate="agent.session",
+    ),
+    Method(
+        name="session/prompt",
+        call="prompt",
+        doc="Insert the user's message; return its id once it is inserted (R-PROMPT-09).",
+        params=PromptRequest,
+        result=PromptResponse,
+        to="agent",
+        gate="agent.session",
+    ),
+    Method(
+        name="session/cancel",
+        call="cancel",
+        caller_doc="Cancel the foreground work of a session.",
+        params=CancelSessionNotification,
+        to="agent",
+        gate="agent.session",
+    ),
+    # Needs the capability `cancel` of that very tool call or terminal.
+    Method(
+        name="tool_call/cancel",
+        call="cancel_tool_call",
+        caller_doc="Cancel one tool call; return when this is accepted.",
+        params=CancelToolCallRequest,
+        result=CancelToolCallResponse,
+        to="agent",
+    ),
+    Method(
+        name="terminal/cancel",
+        call="cancel_terminal",
+        caller_doc="Stop one terminal; return when this is accepted.",
+        params=CancelTerminalRequest,
+        result=CancelTerminalResponse,
+        to="agent",
+    ),
+    Method(
+        name="$/cancel_request",
+        call="cancel_request",
+        params=CancelRequestNotification,
+        to="protocol",
     ),
 )
