@@ -29,7 +29,7 @@ from accord.v1 import methods as v1_methods
 from accord.v2 import methods as v2_methods
 from accord.wire.base import Members
 from accord.wire.protocol import Method
-from accord_coder.models.demo_commands import table as demo_table
+from accord_coder.models.demo import table as demo_table
 from accord_terminal.ask.views import event_name
 
 METHODS_PAGE = Path(__file__).parent / "reference" / "methods.md"
@@ -579,7 +579,7 @@ It needs no account and no network, and the same prompt has the same result ever
 So you can try permissions, plans, diffs and your client before you
 [choose a language model](../how-to/choose-a-model.md).
 
-<!-- made by `make reference` from accord_coder/models/demo_commands.py -->
+<!-- made by `make reference` from accord_coder/models/demo.py -->
 
 """
 DEMO_END = """\

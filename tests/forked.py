@@ -40,7 +40,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import accord
-from accord.agent.serve import serve
+from accord.agent.agent import serve
 from accord.script_agent.agent import ScriptAgent
 from accord.transports import stdio
 from accord.transports.memory import pair
@@ -61,30 +61,19 @@ MODULES = ("accord", "accord.program", "accord_terminal.sessions.owner.program")
 _IMPORTED_EARLY = (
     "accord.agent.store.sqlite",
     "accord.agent.store.stored_sessions",
-    "accord.agent.v1.handlers",
-    "accord.agent.v1.role",
-    "accord.agent.v2.client_adapter",
-    "accord.agent.v2.handlers",
-    "accord.agent.v2.role",
-    "accord.client.v1.agent_adapter",
-    "accord.client.v1.role",
-    "accord.client.v2.agent_adapter",
-    "accord.client.v2.role",
+    "accord.agent.v1_handlers",
+    "accord.agent.v2",
+    "accord.agent.v2_handlers",
+    "accord.agent.v2_role",
+    "accord.client.v1",
+    "accord.client.v2",
     "accord.mcp.consumer",
     "accord.program",
     "accord.script_agent.agent",
-    "accord.script_agent.ask_user",
-    "accord.script_agent.background",
-    "accord.script_agent.command",
-    "accord.script_agent.files_and_terminals",
-    "accord.script_agent.full_turn",
-    "accord.script_agent.messages",
+    "accord.script_agent.commands",
     "accord.script_agent.registry",
-    "accord.script_agent.session_settings",
-    "accord.script_agent.stop",
-    "accord.script_agent.tools_and_plans",
-    "accord.transports.memory",
     "accord.text.reason",
+    "accord.transports.memory",
     "accord_coder.agent",
     "accord_coder.command",
     "accord_coder.commands",

@@ -26,17 +26,15 @@ from accord.client.permissions import allow, deny
 from accord.errors import AccordError, AuthRequired, ConnectionClosed
 from accord.text import lenient_json
 from accord.transports.base import Frame
-from accord.transports.reconnect_settings import ConnectionChange, Reconnect
+from accord.transports.registry import ConnectionChange, Reconnect
 from accord_chat.model.conversation import Timeline
 from accord_chat.model.questions import LoginQuestion, Question
 from accord_chat.model.traffic import Traffic
 from accord_chat.sources import SharedSession, Source
-from accord_terminal.sessions.cli.others_answers import OthersAnswers
-from accord_terminal.sessions.cursor import place_of
+from accord_terminal.sessions.journal import OthersAnswers, place_of
 from accord_terminal.sessions.named import CALL, QueuedPrompt, SessionStatus
-from accord_terminal.toolkit.login import choose_method
-from accord_terminal.toolkit.safe_text import one_line
-from accord_terminal.toolkit.terminal_login import login_failure
+from accord_terminal.toolkit.login import choose_method, login_failure
+from accord_terminal.toolkit.text import one_line
 
 INITIALIZE_S = 120.0  # the agent may have to be downloaded before it starts
 RECEIVED_S = 0.5  # after a message

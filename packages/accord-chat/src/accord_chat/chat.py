@@ -30,10 +30,9 @@ from accord_chat.sources import (
     Source,
     Sources,
 )
-from accord_terminal.sessions.errors import SessionsError
 from accord_terminal.sessions.named import find_or_create
-from accord_terminal.sessions.records import Store
-from accord_terminal.toolkit import settings
+from accord_terminal.sessions.records import SessionsError, Store
+from accord_terminal.toolkit import agent_names as settings
 
 if TYPE_CHECKING:
     from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest

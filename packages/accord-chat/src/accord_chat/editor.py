@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Self
 
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import one_line
 
 # How programs other than those like vi take the line; the first word is the name.
 _WITH_COLON = frozenset({"hx", "helix", "subl", "sublime_text", "zed", "micro"})

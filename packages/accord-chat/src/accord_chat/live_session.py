@@ -40,12 +40,12 @@ from accord_chat.model.questions import PermissionQuestion, Question
 from accord_chat.model.turn_changes import FolderFiles, TurnChanges
 from accord_chat.pace import Pace
 from accord_chat.sources import SharedSession, Source
-from accord_terminal.toolkit.safe_text import one_line, relative_path
 from accord_terminal.toolkit.session_setup import (
     apply_session_options,
     option_values,
     restore_session_options,
 )
+from accord_terminal.toolkit.text import one_line, relative_path
 
 CANCEL_S = 30.0  # for the agent to end a cancelled turn; then the turn fails
 MAX_TITLE = 60

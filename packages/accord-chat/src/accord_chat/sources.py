@@ -22,14 +22,19 @@ from accord.transports.process import process
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 from accord.types.mcp import McpServer
 from accord.version import ProtocolVersion
-from accord_terminal.sessions.lookup import existing_session
 from accord_terminal.sessions.owners import transport_to
-from accord_terminal.sessions.records import Store
-from accord_terminal.toolkit import settings
-from accord_terminal.toolkit.agent_names import DEFAULT, NamedAgent, find_agent, named_agents
-from accord_terminal.toolkit.mcp_file import McpFileError, read_mcp_file
-from accord_terminal.toolkit.remote_token import read_token
-from accord_terminal.toolkit.settings import AgentEntry, Settings
+from accord_terminal.sessions.records import Store, existing_session
+from accord_terminal.toolkit import agent_names as settings
+from accord_terminal.toolkit.agent_names import (
+    DEFAULT,
+    AgentEntry,
+    NamedAgent,
+    Settings,
+    find_agent,
+    named_agents,
+)
+from accord_terminal.toolkit.options import read_token
+from accord_terminal.toolkit.session_setup import McpFileError, read_mcp_file
 
 STOP_TIMES_S = (0.5, 1.0, 2.0)  # to exit after EOF, after SIGTERM and after SIGKILL
 

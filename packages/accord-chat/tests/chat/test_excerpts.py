@@ -17,7 +17,7 @@ from accord_chat.view import entry_lines
 from accord_chat.view.entry_lines import EntryLines
 from accord_chat.view.lazy_lines import Lines
 from accord_chat.view.pictures import Previews
-from accord_terminal.toolkit.excerpt_place import lines_before_diff
+from accord_terminal.toolkit.tool_rows import lines_before_diff
 from chat.chats import LocalAgent, open_chat
 
 VERSIONS = pytest.mark.parametrize("version", [1, 2])

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from accord.client.events import Notice, Text, Thought, ToolCall
-from accord.client.message import Message
-from accord.client.transcript import Transcript
+from accord.client.transcript import Message, Transcript
 from accord_chat.model.conversation import Remark, Timeline
 from accord_chat.model.prompts import (
     PromptQueue,

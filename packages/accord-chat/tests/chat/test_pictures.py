@@ -15,7 +15,7 @@ from accord import Agent, AudioContent, EmbeddedResource, ImageContent, Turn
 from accord_chat.view.picture_screen import PictureScreen
 from accord_chat.view.pictures import Broken, decode
 from accord_chat.view.text_views import ViewerScreen
-from accord_terminal.toolkit.image_types import image_type
+from accord_terminal.toolkit.session_setup import image_type
 from chat.chats import LocalAgent, Typist, open_chat
 from chat.images import bomb, encoded, huge_header, picture
 

@@ -16,8 +16,7 @@ from textual.widgets import Button
 from accord.script_agent.agent import ScriptAgent
 from accord_chat.sources import ChatOptions, Sources
 from accord_chat.view.registry import InstallScreen, RegistryScreen
-from accord_terminal.toolkit.installed_agents import load_installed
-from accord_terminal.toolkit.settings import AgentEntry, Settings
+from accord_terminal.toolkit.agent_names import AgentEntry, Settings, load_installed
 from chat.chats import LocalAgent, Typist, open_chat
 from registry.server import Registry, binary, entry, serving, tar
 

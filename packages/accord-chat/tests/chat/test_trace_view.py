@@ -19,8 +19,8 @@ from accord_chat.sources import ChatOptions, OwnAgent, SourceSetup
 from accord_chat.view.app import ChatApp
 from accord_chat.view.text_views import ViewerScreen
 from accord_chat.view.trace_screen import MessageList, TraceScreen
-from accord_trace.filtering import Filter
-from accord_trace.trace import open_trace
+from accord_trace.reading import open_trace
+from accord_trace.selection import Filter
 from chat.chats import HandAgent, LocalAgent, Typist, open_chat, typing_at
 from requirement import requirement
 

@@ -14,8 +14,8 @@ import pytest
 
 from accord import Agent, Turn
 from accord.client.events import ToolCall
-from accord.client.shared_sequence import SharedSequence, appended
 from accord.client.transcript import Transcript
+from accord.client.v2 import SharedSequence, appended
 from accord.transports.base import Transport
 from accord.types.tool_calls import Diff, ToolCallLocation, ToolContent
 from accord_chat.model import turn_changes

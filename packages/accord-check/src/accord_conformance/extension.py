@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from accord.wire.method import Method
+from accord.wire.protocol import Method
 from accord_conformance.agent.context import AgentContext
 from accord_conformance.agent.scenario_client import add_capabilities
 from accord_conformance.agent.scenarios import add_agent_scenarios

@@ -23,8 +23,8 @@ from accord.errors import ConnectionLost
 from accord.text import lenient_json
 from accord.text.excerpt import excerpt, visible
 from accord.text.lenient_json import is_object
-from accord.text.secret_names import is_secret_name
-from accord.text.secret_places import redacted_text
+from accord.text.redact import is_secret_name
+from accord.text.secrets import redacted_text
 from accord.transports.base import Frame as Bytes
 from accord.transports.base import Transport
 from accord.transports.process import ProcessTransport

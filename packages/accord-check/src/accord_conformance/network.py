@@ -24,7 +24,7 @@ from websockets.frames import Opcode
 from websockets.protocol import Protocol, Side, State
 
 from accord.text.lenient_json import is_object
-from accord.text.secret_names import is_secret_header
+from accord.text.redact import is_secret_header
 from accord_conformance.traffic.message import Frame
 
 # HTTP/1.1 messages on a stream: heads, bodies and chunks, read and written as they are.

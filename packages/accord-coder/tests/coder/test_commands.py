@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from accord import Diff, PermissionRequest, SessionStore
-from accord.agent.store.base import MemoryStore
+from accord.agent.store import MemoryStore
 from accord_coder.commands import BUILTIN_COMMANDS, custom_commands, expand, scan_commands
 from accord_coder.commands.builtin import CommandCall, parse_command
 from accord_coder.commands.for_model import findings, format_review

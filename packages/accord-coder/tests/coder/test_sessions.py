@@ -21,7 +21,7 @@ from accord import (
     ToolCall,
     connect,
 )
-from accord.transports.pipes import PipeTransport
+from accord.transports.stdio import PipeTransport
 from accord_coder.agent import UserStore
 from accord_coder.models.base import Answer, Message, Prompt, Results
 from accord_coder.settings import Settings

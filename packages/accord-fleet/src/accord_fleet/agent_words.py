@@ -18,7 +18,7 @@ from accord.transports.command_line import argv_of
 from accord.transports.registry import is_url
 from accord_fleet.tasks.problems import closest, explain, shown
 from accord_fleet.types import AgentSpec
-from accord_terminal.toolkit import settings
+from accord_terminal.toolkit import agent_names as settings
 from accord_terminal.toolkit.agent_names import named_agents
 
 _NAMED = re.compile(r"([^\s=]*)=(.*)", re.DOTALL)

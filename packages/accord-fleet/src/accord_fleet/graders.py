@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from accord.errors import AccordError
-from accord.text.secret_names import secret_variables
+from accord.text.redact import secret_variables
 from accord_fleet.grader_functions import Call, Check, NotAVerdict, last_verdict
 from accord_fleet.processes import Ended, run_child
 from accord_fleet.types import (

@@ -25,7 +25,7 @@ import msgspec
 from accord import ClientSession, UsageChanged
 from accord.client.permissions import Policy
 from accord.errors import AccordError, TransportError
-from accord.text.secret_names import secret_variables
+from accord.text.redact import secret_variables
 from accord_fleet.agents import AgentPool, AttemptUsage, Direction, RunningAgent, launch_for
 from accord_fleet.breaker import AgentBreaker, Breaker
 from accord_fleet.gateway.limiter import KeyLimits, KeyWait, Limiter, LocalLimiter

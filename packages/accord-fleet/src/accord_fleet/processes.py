@@ -17,9 +17,14 @@ import msgspec
 
 from accord.local.command import Output
 from accord.transports.command_line import environment, find_program, why_not_started
-from accord.transports.fd import Reader, open_reader
-from accord.transports.process_group import CREATION_FLAGS, ProcessGroup, exit_text
-from accord.transports.start_guardian import Mark, start_guardian
+from accord.transports.process_group import (
+    CREATION_FLAGS,
+    Mark,
+    ProcessGroup,
+    exit_text,
+    start_guardian,
+)
+from accord.transports.stdio import Reader, open_reader
 from accord_fleet.types import LimitName, Limits
 
 # Watch the memory and the number of all processes of each attempt.

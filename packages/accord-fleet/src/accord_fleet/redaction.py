@@ -15,9 +15,8 @@ from typing import Any, cast
 
 import msgspec
 
-from accord.text.redact import MASK
-from accord.text.secret_names import SHORTEST
-from accord.text.secret_places import redacted_text
+from accord.text.redact import MASK, SHORTEST
+from accord.text.secrets import redacted_text
 from accord_fleet.types import Result
 
 _MARK = MASK.encode()

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from accord.text.secret_names import is_secret_name
+from accord.text.redact import is_secret_name
 from accord.transports.process import STDERR_BYTES
 from accord_fleet import AgentSpec, Limits, machine
 from accord_fleet.breaker import AgentBreaker, BreakerSettings

@@ -22,10 +22,17 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from accord.remote.access import Access, Refusal
+from accord.remote.access import (
+    Access,
+    ConnectionLimits,
+    Event,
+    Receive,
+    Refusal,
+    Scope,
+    Send,
+    headers_of,
+)
 from accord.remote.asgi_socket import handshake_of
-from accord.remote.asgi_types import Event, Receive, Scope, Send, headers_of
-from accord.remote.connection_limits import ConnectionLimits
 from accord_inspector.forms import form_routes
 from accord_inspector.inspection import Hub, Inspection
 from accord_inspector.json_http import ApiError

@@ -27,20 +27,16 @@ from accord.remote.sockets import address_of, open_tcp
 from accord.transports.base import Transport, opened
 from accord.transports.command_line import find_program
 from accord.transports.process import process
-from accord.transports.registry import RemoteOptions, is_url, transport_for_url
-from accord.transports.remote_address import is_loopback
+from accord.transports.registry import RemoteOptions, is_loopback, is_url, transport_for_url
 from accord_inspector.app import InspectorApp, PageAccess
 from accord_inspector.inspection import Inspection
 from accord_inspector.live_inspection import AgentInspection, AgentOutput, AgentStarter
 from accord_inspector.recording_inspection import FolderInspection, RecordingInspection
 from accord_inspector.tap_inspection import TapInspection
-from accord_terminal.toolkit import settings
+from accord_terminal.toolkit import agent_names as settings
 from accord_terminal.toolkit.agent_names import named_agents
-from accord_terminal.toolkit.recording_options import own_path
-from accord_terminal.toolkit.remote_token import TOKEN_VARIABLE, read_token, token_file_option
-from accord_trace.piped import is_pipe
-from accord_trace.reading import TraceError
-from accord_trace.trace import open_trace
+from accord_terminal.toolkit.options import TOKEN_VARIABLE, own_path, read_token, token_file_option
+from accord_trace.reading import TraceError, is_pipe, open_trace
 
 _CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 # Runs a class, or an instance, in a process of its own.

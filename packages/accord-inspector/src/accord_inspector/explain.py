@@ -30,12 +30,11 @@ from accord.wire.describe import (
     Text,
     describe,
 )
-from accord.wire.method import Method
+from accord.wire.protocol import Method
 from accord_conformance.judges.fields import rule_for_problem, rules_for_keys
-from accord_conformance.rules.manifest import requirements
-from accord_conformance.rules.sources import links
+from accord_conformance.rules.manifest import links, requirements
 from accord_conformance.traffic.connection_state import methods
-from accord_conformance.traffic.strict_types import (
+from accord_conformance.traffic.message import (
     Member,
     TypeProblem,
     VisitedKey,

@@ -26,7 +26,7 @@ from accord.text.lenient_json import is_array, is_object
 from accord.v1 import METHODS as METHODS_V1
 from accord.v2 import METHODS as METHODS_V2
 from accord.wire.codec import converter
-from accord.wire.method import Method
+from accord.wire.protocol import Method
 from accord_inspector.inspected_transport import INJECTED
 from accord_inspector.inspection import Inspection
 from accord_inspector.json_http import ApiError, body_of, json_response

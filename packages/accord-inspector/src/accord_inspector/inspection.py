@@ -21,7 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from accord.errors import TransportError
-from accord.remote.network_transport import GOING_AWAY, NetworkTransport
+from accord.remote.access import GOING_AWAY, NetworkTransport
 from accord.text import lenient_json
 from accord.text.lenient_json import is_object
 from accord.transports.base import Frame
@@ -30,8 +30,8 @@ from accord_inspector.json_http import ApiError, MappedParams, Params, filter_of
 from accord_inspector.judged import Judged
 from accord_inspector.messages import Messages, View, row_json
 from accord_inspector.talk import Conversations
-from accord_trace.filtering import Filter
 from accord_trace.reading import TraceError
+from accord_trace.selection import Filter
 
 _ROWS = 50  # the newest of those that came, in one message to the page
 _RATE_S = 1.0

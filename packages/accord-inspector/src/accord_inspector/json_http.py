@@ -11,10 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from accord.text import lenient_json
-from accord_trace.filtering import Filter
-from accord_trace.json_path import JsonPath
 from accord_trace.reading import TraceError
 from accord_trace.records import Direction, Kind
+from accord_trace.search import JsonPath
+from accord_trace.selection import Filter
 
 _BODY_BYTES = 64 * 1024 * 1024
 

@@ -25,10 +25,9 @@ from msgspec import UNSET, Struct
 
 from accord.text.excerpt import one_line
 from accord_conformance.judges.observer import Observer
-from accord_conformance.reports.finding import Finding
+from accord_conformance.reports.report import Finding
 from accord_conformance.rules.manifest import requirements
-from accord_conformance.traffic.frame import Frame, Side
-from accord_conformance.traffic.message import Request
+from accord_conformance.traffic.message import Frame, Request, Side
 from accord_trace.message_index import MessageIndex
 from accord_trace.reading import TraceError, trace_files
 from accord_trace.records import Record

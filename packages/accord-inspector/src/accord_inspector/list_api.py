@@ -32,14 +32,13 @@ from accord_inspector.judged import Judged
 from accord_inspector.live_inspection import AgentInspection
 from accord_inspector.messages import Messages, SortedView, View, row_json
 from accord_inspector.recording_inspection import FolderInspection
-from accord_trace.http_archive import http_archive
+from accord_trace.exports import http_archive, transcript
 from accord_trace.message_index import MessageIndex, MessageRow
 from accord_trace.reading import TraceError, trace_files
 from accord_trace.records import Header, Record, is_damaged
 from accord_trace.redaction import redacted_frame
+from accord_trace.search import TextSearch
 from accord_trace.summary import summary
-from accord_trace.text_search import TextSearch
-from accord_trace.transcript import transcript
 
 # Rows, with what each message says and which rules it breaks
 

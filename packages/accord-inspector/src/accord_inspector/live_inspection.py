@@ -23,7 +23,7 @@ from msgspec import Struct
 from accord.client.connect import ConnectedAgent, ConnectOptions, connect
 from accord.client.permissions import Policy
 from accord.errors import AccordError, ConnectionLost, RequestError
-from accord.text.secret_places import LinesRedactor, redacted_argv
+from accord.text.secrets import LinesRedactor, redacted_argv
 from accord.transports.base import Transport
 from accord.transports.process import ProcessTransport
 from accord.transports.process_group import exit_text

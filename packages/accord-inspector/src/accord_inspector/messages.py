@@ -15,10 +15,10 @@ from typing import Any
 from accord.text.lenient_json import is_object
 from accord_inspector.json_http import ApiError
 from accord_trace.columns import NONE, Columns
-from accord_trace.filtering import Filter
 from accord_trace.message_index import MessageIndex, MessageRow
 from accord_trace.reading import trace_files
 from accord_trace.records import Record
+from accord_trace.selection import Filter
 
 _PART_BYTES = 1024 * 1024  # that are read before others run
 _TEXT_BYTES = 1024 * 1024  # that are searched before others run

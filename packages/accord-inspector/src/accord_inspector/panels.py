@@ -23,7 +23,7 @@ from starlette.routing import BaseRoute, Route
 from accord.schema import json_schema
 from accord.text.lenient_json import is_array, is_object
 from accord.text.redact import MASK
-from accord.text.secret_places import redacted_argv
+from accord.text.secrets import redacted_argv
 from accord.v1 import METHODS as METHODS_V1
 from accord.v2 import METHODS as METHODS_V2
 from accord_inspector.faults import Fault, Faults

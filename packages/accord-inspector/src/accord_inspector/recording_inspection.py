@@ -18,11 +18,18 @@ from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_array, is_object
 from accord_inspector.inspection import Inspection
 from accord_inspector.json_http import ApiError
-from accord_trace.folder import NO_RECORDINGS, all_names, folders_in, is_recording, names_in
-from accord_trace.reading import TraceError, trace_files
+from accord_trace.reading import (
+    NO_RECORDINGS,
+    Trace,
+    TraceError,
+    all_names,
+    folders_in,
+    is_recording,
+    names_in,
+    trace_files,
+)
 from accord_trace.records import Record
 from accord_trace.summary import update_of
-from accord_trace.trace import Trace
 
 # What the list of a folder says about each recording.
 

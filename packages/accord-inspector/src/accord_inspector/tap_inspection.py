@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from accord.errors import ConnectionLost
-from accord.jsonrpc.ndjson import LineReader
+from accord.jsonrpc.message import LineReader
 from accord.transports.base import FRAME_BYTES, Frame, NullReceiver
-from accord.transports.fd_threaded import ThreadedWriter
-from accord.transports.pipes import FLUSH_S, PipeTransport
+from accord.transports.http import FLUSH_S
 from accord.transports.process import ProcessTransport
-from accord.transports.stdio import take_stdio
+from accord.transports.stdio import PipeTransport, ThreadedWriter, take_stdio
 from accord_inspector.faults import FaultPath, Faults, suspender
 from accord_inspector.inspected_transport import is_of_injected, is_request_by_hand
 from accord_inspector.json_http import ApiError

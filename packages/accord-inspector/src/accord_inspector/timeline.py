@@ -29,15 +29,15 @@ from accord.text import lenient_json
 from accord.text.lenient_json import is_array, is_object
 from accord.text.redact import MASK
 from accord.transports.registry import is_url
-from accord.wire.method import Method
+from accord.wire.protocol import Method
 from accord_inspector.explain import explain, rule_text
 from accord_inspector.inspection import Inspection
 from accord_inspector.json_http import ApiError, json_response
 from accord_inspector.judged import BrokenRule
 from accord_inspector.messages import Messages, View
-from accord_trace.filtering import Filter
 from accord_trace.message_index import MessageRow
 from accord_trace.records import Record
+from accord_trace.selection import Filter
 
 # Copies
 

@@ -17,11 +17,11 @@ from accord.client.events import Event, Plan, Text, Thought, ToolCall, UserText
 from accord.client.transcript import Transcript
 from accord.text.markdown_html import page_of
 from accord.types.session import PlanEntry
-from accord_chat.model.export import exported as exported_chat
-from accord_chat.model.timeline import Timeline
+from accord_chat.model.conversation import Timeline
+from accord_chat.model.conversation import exported as exported_chat
 from accord_coder.commands.builtin import markdown_parts
-from accord_terminal.sessions.entries import Ended, Entry, Queued, Started, Updated
-from accord_terminal.sessions.export import exported as exported_session
+from accord_terminal.sessions.cli.transfer import exported as exported_session
+from accord_terminal.sessions.journal import Ended, Entry, Queued, Started, Updated
 from accord_terminal.sessions.records import Record
 from inspector.test_accessibility import AXE, problems_of
 

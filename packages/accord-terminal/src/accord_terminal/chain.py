@@ -25,9 +25,9 @@ from accord_terminal.toolkit.options import (
 )
 
 if TYPE_CHECKING:
+    from accord.proxy.conductor import Component
     from accord.proxy.hop import HopObserver
-    from accord.proxy.parts import Component
-    from accord.transports.reconnect_settings import ConnectionChange
+    from accord.transports.registry import ConnectionChange
 
 
 @click.command()
@@ -42,9 +42,9 @@ def bridge_command(url: str, token_file: Path | None, ca_file: Path | None, inse
     they are. A lost connection is established again. The exit status is 0 if the editor ended the
     connection, and 1 if the agent cannot be reached.
     """
-    from accord.transports.reconnect_settings import Reconnect
+    from accord.transports.memory import relay
     from accord.transports.reconnecting import ReconnectingTransport
-    from accord.transports.relay import relay
+    from accord.transports.registry import Reconnect
 
     if not is_url(url):
         raise click.UsageError(f"Expected the URL of an agent, such as wss://host/acp, got {url!r}")
@@ -116,8 +116,7 @@ def command(
     are proxies. The exit status is 0 if the editor ended the connection, and 1 if a component
     ended or could not be started; stderr has its name and its last words.
     """
-    from accord.proxy.conductor import conduct
-    from accord.proxy.parts import with_unique_names
+    from accord.proxy.conductor import conduct, with_unique_names
 
     parts = _parts(components, config)
     if explains:
@@ -147,7 +146,7 @@ def command(
 
 
 def _explain(parts: list[Component]) -> int:
-    from accord.proxy.explain import explain
+    from accord.proxy.chain import explain
 
     try:
         print(run_program(explain(parts)), end="")
@@ -158,7 +157,7 @@ def _explain(parts: list[Component]) -> int:
 
 
 def _parts(components: tuple[str, ...], config: Path | None) -> list[Component]:
-    from accord.proxy.chain_file import ChainFileError, read_chain_file
+    from accord.proxy.chain import ChainFileError, read_chain_file
 
     if (config is not None) == bool(components):
         raise click.UsageError("Expected components, or --config FILE")
@@ -171,7 +170,7 @@ def _parts(components: tuple[str, ...], config: Path | None) -> list[Component]:
 
 
 def _component(text: str) -> Component:
-    from accord.proxy.parts import component
+    from accord.proxy.chain import component
     from accord_terminal.toolkit.agent_names import SettingsError, command_by_name
 
     if is_url(text):

@@ -18,16 +18,13 @@ import click
 
 from accord.agent.agent import Agent
 from accord.errors import StartError
-from accord.remote.access import RemoteRequest
+from accord.remote.access import ConnectionLimits, RemoteRequest
 from accord.remote.access_log import LogFormatter
-from accord.remote.app import RemoteApp
-from accord.remote.asgi import asgi
-from accord.remote.connection_limits import ConnectionLimits
+from accord.remote.asgi import RemoteApp, asgi
 from accord.remote.server import ServerOptions, Stop, run_server
 from accord.remote.sockets import address_of, is_unix, passed_sockets
 from accord.transports.command_line import find_program
-from accord.transports.registry import is_url
-from accord.transports.remote_address import DEFAULT_PATH, is_loopback
+from accord.transports.registry import DEFAULT_PATH, is_loopback, is_url
 from accord_terminal.toolkit.agent_names import SettingsError, command_by_name
 from accord_terminal.toolkit.options import TOKEN_VARIABLE, read_or_make_token, read_token
 

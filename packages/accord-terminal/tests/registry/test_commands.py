@@ -13,7 +13,7 @@ import pytest
 
 from accord.program import main
 from accord_fleet.agent_words import spec_from_word
-from accord_inspector.targets import agent_target
+from accord_inspector.command import agent_target
 from accord_terminal.install import editor_command
 from accord_terminal.toolkit.agent_names import (
     complete_name,

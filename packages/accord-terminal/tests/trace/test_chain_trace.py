@@ -8,7 +8,7 @@ from pathlib import Path
 
 import accord
 from accord.proxy.chain import chain
-from accord.proxy.parts import with_unique_names
+from accord.proxy.conductor import with_unique_names
 from accord.proxy.stage import Stage
 from accord_trace import Record, Recording, open_trace
 from accord_trace.exports import jsons_lines

@@ -16,7 +16,7 @@ from accord.text import lenient_json
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_array, is_object
 from accord.text.redact import MASK
-from accord.text.secret_places import is_masked
+from accord.text.secrets import is_masked
 from accord_trace.records import Pairing, Record, is_damaged
 
 # Compares the values of two messages: canonical params, and what is different where.

@@ -27,7 +27,7 @@ from accord_trace.redaction import with_possible_secrets
 from accord_trace.trace_file import TraceFile
 
 if TYPE_CHECKING:
-    from accord.proxy.parts import Component
+    from accord.proxy.conductor import Component
 
 log: logging.Logger = logging.getLogger("accord_trace")
 
@@ -311,7 +311,7 @@ class ProxyRecorder:
     """
 
     def __init__(self, left: HopRecorder | None, right: HopRecorder | None) -> None:
-        from accord.proxy.dialects import SUCCESSOR
+        from accord.proxy.hop import SUCCESSOR
 
         self._successor = SUCCESSOR
         self._left = left
@@ -363,7 +363,7 @@ class ChainRecorder:
     def __call__(self, hop: str, direction: Literal["received", "sent"], frame: Frame) -> None:
         """Record a frame of a connection of the chain."""
         if not self._connections:
-            from accord.proxy.dialects import PROXY_INITIALIZE
+            from accord.proxy.hop import PROXY_INITIALIZE
 
             is_proxy = any(name.encode() in frame for name in PROXY_INITIALIZE)
             self._connections = self._open(is_proxy=is_proxy)
@@ -408,7 +408,7 @@ def _inner(message: _Message, frame: Frame) -> Frame:
     if message.method is UNSET or message.params is UNSET:
         return frame
     from accord.errors import InvalidParams
-    from accord.proxy.dialects import unwrap
+    from accord.proxy.hop import unwrap
 
     try:
         method, params = unwrap(message.params)

@@ -27,12 +27,12 @@ from accord.wire.base import UNSET as UNSET
 # Type checkers read these imports, Python the table below; a test keeps them equal.
 if TYPE_CHECKING:
     from accord.agent.agent import Agent as Agent
-    from accord.agent.serve import serve as serve
+    from accord.agent.agent import serve as serve
     from accord.agent.session import Session as Session
-    from accord.agent.store.base import MemoryStore as MemoryStore, SessionStore as SessionStore
-    from accord.agent.store.postgres.store import PostgresStore as PostgresStore
+    from accord.agent.store import MemoryStore as MemoryStore, SessionStore as SessionStore
+    from accord.agent.store.postgres import PostgresStore as PostgresStore
     from accord.agent.store.sqlite import SqliteStore as SqliteStore
-    from accord.agent.turn import Turn as Turn
+    from accord.agent.session import Turn as Turn
     from accord.client.agent_adapter import (
         SessionInfo as SessionInfo,
         SessionStatus as SessionStatus,
@@ -64,22 +64,23 @@ if TYPE_CHECKING:
         UsageChanged as UsageChanged,
         UserText as UserText,
     )
-    from accord.client.message import Message as Message
+    from accord.client.transcript import Message as Message
     from accord.client.session import (
         ClientSession as ClientSession,
         SubagentSession as SubagentSession,
     )
     from accord.client.transcript import Transcript as Transcript
-    from accord.client.turn import ClientTurn as ClientTurn
-    from accord.mcp.tool import tool as tool
+    from accord.client.session import ClientTurn as ClientTurn
+    from accord.mcp.provider import tool as tool
     from accord.proxy.chain import Chain as Chain, chain as chain
-    from accord.proxy.parts import Component as Component, component as component
+    from accord.proxy.conductor import Component as Component
+    from accord.proxy.chain import component as component
     from accord.proxy.proxy import Proxy as Proxy
-    from accord.proxy.requests import OpeningSession as OpeningSession
-    from accord.proxy.turn import ProxyTurn as ProxyTurn
+    from accord.proxy.hooks import OpeningSession as OpeningSession
+    from accord.proxy.hooks import ProxyTurn as ProxyTurn
     from accord.remote.access import Principal as Principal, RemoteRequest as RemoteRequest
     from accord.remote.asgi import asgi as asgi
-    from accord.transports.reconnect_settings import (
+    from accord.transports.registry import (
         ConnectionChange as ConnectionChange,
         Reconnect as Reconnect,
     )
@@ -120,38 +121,32 @@ else:
     _LAZY = {
         name: module
         for module, names in {
-            "accord.agent.agent": "Agent",
-            "accord.agent.serve": "serve",
-            "accord.agent.session": "Session",
-            "accord.agent.store.base": "MemoryStore SessionStore",
-            "accord.agent.store.postgres.store": "PostgresStore",
+            "accord.agent.agent": "Agent serve",
+            "accord.agent.session": "Session Turn",
+            "accord.agent.store": "MemoryStore SessionStore",
+            "accord.agent.store.postgres": "PostgresStore",
             "accord.agent.store.sqlite": "SqliteStore",
-            "accord.agent.turn": "Turn",
             "accord.client.agent_adapter": "SessionInfo SessionStatus",
             "accord.client.ask": "AskResult ask",
             "accord.client.connect": "ConnectedAgent connect",
             "accord.client.events": (
-                "AgentTerminal CommandsChanged Compaction ContentChunk MessageReplaced "
-                "ModeChanged Notice OptionsChanged PermissionDecided PermissionRequest Plan "
-                "SessionMessage StateChanged Subagent TerminalOutputChunk Text Thought "
-                "TitleChanged ToolCall UnknownUpdate UpdatedAtChanged UsageChanged UserText"
+                "AgentTerminal CommandsChanged Compaction ContentChunk MessageReplaced ModeChanged "
+                "Notice OptionsChanged PermissionDecided PermissionRequest Plan SessionMessage "
+                "StateChanged Subagent TerminalOutputChunk Text Thought TitleChanged ToolCall "
+                "UnknownUpdate UpdatedAtChanged UsageChanged UserText"
             ),
-            "accord.client.message": "Message",
-            "accord.client.session": "ClientSession SubagentSession",
-            "accord.client.transcript": "Transcript",
-            "accord.client.turn": "ClientTurn",
-            "accord.mcp.tool": "tool",
-            "accord.proxy.chain": "Chain chain",
-            "accord.proxy.parts": "Component component",
+            "accord.client.session": "ClientSession ClientTurn SubagentSession",
+            "accord.client.transcript": "Message Transcript",
+            "accord.mcp.provider": "tool",
+            "accord.proxy.chain": "Chain Component chain component",
+            "accord.proxy.hooks": "OpeningSession ProxyTurn",
             "accord.proxy.proxy": "Proxy",
-            "accord.proxy.requests": "OpeningSession",
-            "accord.proxy.turn": "ProxyTurn",
             "accord.remote.access": "Principal RemoteRequest",
             "accord.remote.asgi": "asgi",
-            "accord.transports.reconnect_settings": "ConnectionChange Reconnect",
+            "accord.transports.registry": "ConnectionChange Reconnect",
             "accord.types.content": (
-                "Annotations AudioContent ContentBlock EmbeddedResource ImageContent "
-                "ResourceLink TextContent"
+                "Annotations AudioContent ContentBlock EmbeddedResource ImageContent ResourceLink "
+                "TextContent"
             ),
             "accord.types.mcp": "McpServerAcp McpServerHttp McpServerSse McpServerStdio",
             "accord.types.permission": "PermissionOption",

@@ -16,7 +16,7 @@ from accord.agent.hooks import (
     TerminalAuthMethod,
 )
 from accord.errors import NotOffered
-from accord.types.auth import AuthAccount, AuthState, ProviderInfo
+from accord.types.session import AuthAccount, AuthState, ProviderInfo
 from agent.harness import BOTH, V1, AgentHarness, ClientV1, ClientV2, connect_client
 from requirement import requirement
 

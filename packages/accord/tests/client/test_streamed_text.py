@@ -13,10 +13,9 @@ from msgspec import structs
 
 from accord import BacklogExceeded, ClientTurn
 from accord.client.agent_adapter import MessageText
-from accord.connection import streamed_text
-from accord.connection.flood_log import FloodLog
-from accord.connection.routes import Route, Routes, not_served
-from accord.connection.streamed_text import StreamedText
+from accord.connection import routes as streamed_text
+from accord.connection.limits import FloodLog
+from accord.connection.routes import Route, Routes, StreamedText, not_served
 from client.test_backlog import begin_turn, end_turn, open_session, request_of
 from client.wire_agents import BOTH, agent_by_hand
 from event_loop import drain_event_loop

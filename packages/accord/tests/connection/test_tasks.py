@@ -20,7 +20,7 @@ GIVEN_AWAITABLES = {
     "accord.connection.calls:RequestHandlers._await": "_never_started discards it",
     "accord.connection.tasks:logged": "Connection.spawn discards it",
     "accord.client.files:ClientFiles._await_lines": "Owning",
-    "accord.client.v1.role:_file": "Owning",
+    "accord.client.v1:_file": "Owning",
     "accord.proxy.handlers:PassingRequest._run": "discard_with",
     "accord.proxy.handlers:_edits.later": "Owning",
     "accord.proxy.handlers:ProxyStage._handler.later": "Owning",

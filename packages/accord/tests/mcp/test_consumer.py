@@ -31,7 +31,7 @@ from accord.installed import install_command
 from accord.mcp import McpConnection, binding_error
 from accord.mcp.connections import acp_transport
 from accord.mcp.consumer import McpConsumer
-from accord.wire.shared.mcp_message import MessageMcpNotification, MessageMcpRequest
+from accord.wire.shared import MessageMcpNotification, MessageMcpRequest
 from raw_mcp_provider import BOTH, LOOKUP, SERVER, RawProvider, UsesMcp, raw_provider
 from requirement import requirement
 

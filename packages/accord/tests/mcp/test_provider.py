@@ -21,7 +21,7 @@ from accord.mcp.provider import (
     McpProvider,
     Registration,
 )
-from accord.wire.shared.mcp_message import (
+from accord.wire.shared import (
     McpError,
     MessageMcpError,
     MessageMcpNotification,

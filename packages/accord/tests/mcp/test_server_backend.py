@@ -23,7 +23,7 @@ from accord.mcp.provider import (
     Registration,
 )
 from accord.mcp.servers import ServerBackend, servers_from
-from accord.wire.shared.mcp_message import (
+from accord.wire.shared import (
     MessageMcpError,
     MessageMcpNotification,
     MessageMcpRequest,

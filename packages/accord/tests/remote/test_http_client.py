@@ -13,7 +13,7 @@ from accord.transports import http as http_streams
 from accord.transports import http as module
 from accord.transports import http_client
 from accord.transports.registry import CookieStore, RemoteOptions
-from accord_conformance.network.http_server import Exchange
+from accord_conformance.network import Exchange
 from remote.http_fake import (
     CUT,
     END,

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from accord.client.agent_adapter import SessionInfo
 from accord.client.events import ToolCall
-from accord.client.message import Message
 from accord.client.session import SessionView, SubagentSession
+from accord.client.transcript import Message
 from accord.errors import AccordError
 from accord.types.session import SelectOption, SessionOption
 from accord_chat.chat import Chat
@@ -24,8 +24,8 @@ from accord_chat.live_session import LiveSession
 from accord_chat.model.changes import location_of
 from accord_chat.model.conversation import FORMATS, Entry, Format, Timeline, exported, write_export
 from accord_chat.model.prompts import best_matches, mention_text
-from accord_terminal.toolkit.safe_text import one_line, printable
 from accord_terminal.toolkit.session_setup import option_of
+from accord_terminal.toolkit.text import one_line, printable
 
 
 class Host(Protocol):

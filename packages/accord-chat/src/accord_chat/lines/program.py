@@ -26,8 +26,8 @@ from accord_chat.live_session import LiveSession
 from accord_chat.model.questions import PermissionQuestion, Question
 from accord_chat.pace import Pace
 from accord_chat.sources import ChatOptions
-from accord_terminal.toolkit.safe_text import one_line
-from accord_terminal.toolkit.terminal_login import run_terminal_login
+from accord_terminal.toolkit.login import run_terminal_login
+from accord_terminal.toolkit.text import one_line
 
 FRAME_S = 0.1
 PAUSE_S = 0.5

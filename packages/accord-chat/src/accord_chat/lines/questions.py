@@ -20,9 +20,14 @@ from accord_chat.live_session import LiveSession
 from accord_chat.model.changes import ReviewedHunk
 from accord_chat.model.questions import FormQuestion, PageQuestion, PermissionQuestion, option_keys
 from accord_chat.model.saved import RememberedRule
-from accord_terminal.toolkit.forms import FormDeclined, fill_in_form, offer_url
-from accord_terminal.toolkit.permission_question import KINDS, MAX_OPTIONS
-from accord_terminal.toolkit.safe_text import one_line, relative_path, relative_title
+from accord_terminal.toolkit.questions import (
+    KINDS,
+    MAX_OPTIONS,
+    FormDeclined,
+    fill_in_form,
+    offer_url,
+)
+from accord_terminal.toolkit.text import one_line, relative_path, relative_title
 
 MAX_LINES = 40  # of an action; `m` shows the rest
 

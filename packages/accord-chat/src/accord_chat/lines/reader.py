@@ -19,7 +19,7 @@ from accord_chat.lines import words
 from accord_chat.lines.words import Printer
 from accord_chat.live_session import LiveSession
 from accord_chat.model.conversation import Entry, Remark
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import one_line
 
 MAX_WAITING = 1000  # characters; a longer piece is cut at a space
 # At least two letters before the dot: neither "e.g." nor the number of a list ends a sentence.

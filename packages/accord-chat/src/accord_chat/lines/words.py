@@ -17,11 +17,9 @@ from accord.types.content import AudioContent, ContentBlock, EmbeddedResource, I
 from accord.types.diffs import DiffLine, diff_lines
 from accord.types.session import SelectOption
 from accord.types.tool_calls import Diff
-from accord_terminal.toolkit.diff_rows import diff_counts
-from accord_terminal.toolkit.excerpt_place import lines_before_diff
-from accord_terminal.toolkit.folding import fold_words
-from accord_terminal.toolkit.safe_text import last_lines, one_line, relative_path, relative_title
-from accord_terminal.toolkit.tool_rows import diffs_of, text_of_call
+from accord_terminal.toolkit.terminal_output import fold_words
+from accord_terminal.toolkit.text import last_lines, one_line, relative_path, relative_title
+from accord_terminal.toolkit.tool_rows import diff_counts, diffs_of, lines_before_diff, text_of_call
 
 INDENT = "  "
 TAB = 4

@@ -16,7 +16,7 @@ from msgspec import Struct
 from accord.client.events import ToolCall
 from accord.errors import AccordError
 from accord.local.files import Roots
-from accord.types.diff_lines import DiffLine, diff_lines
+from accord.types.diffs import DiffLine, diff_lines
 from accord.types.tool_calls import Diff
 
 

@@ -38,15 +38,14 @@ from accord.client.events import (
     ToolCall,
     UserText,
 )
-from accord.client.message import Message
-from accord.client.transcript import Item, TerminalTranscript, Transcript
+from accord.client.transcript import Item, Message, TerminalTranscript, Transcript
 from accord.text.markdown_html import page_of
 from accord.types.content import EmbeddedResource, ImageContent
 from accord.types.tool_calls import Diff, TerminalView
-from accord_terminal.ask.views.json_lines import event_line
-from accord_terminal.toolkit.conversation_markdown import agent_text, plain, quoted, tool_call_parts
-from accord_terminal.toolkit.image_types import EXTENSIONS, HEAD_BYTES, image_type
-from accord_terminal.toolkit.safe_text import one_line, printable
+from accord_terminal.ask.views import event_line
+from accord_terminal.toolkit.session_setup import EXTENSIONS, HEAD_BYTES, image_type
+from accord_terminal.toolkit.text import one_line, printable
+from accord_terminal.toolkit.tool_rows import agent_text, plain, quoted, tool_call_parts
 
 Severity: TypeAlias = Literal["info", "warning", "error", "quiet"]
 

@@ -26,8 +26,13 @@ from msgspec import Struct
 from accord.client.connect import ConnectedAgent
 from accord.types.content import ContentBlock, ImageContent, ResourceLink
 from accord_chat.model.turn_changes import FolderFiles
-from accord_terminal.toolkit.attachments import attached_content
-from accord_terminal.toolkit.image_types import EXTENSIONS, HEAD_BYTES, MAX_IMAGE_BYTES, image_type
+from accord_terminal.toolkit.session_setup import (
+    EXTENSIONS,
+    HEAD_BYTES,
+    MAX_IMAGE_BYTES,
+    attached_content,
+    image_type,
+)
 
 
 class QueuedPrompt(Struct, frozen=True):

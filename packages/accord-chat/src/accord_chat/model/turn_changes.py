@@ -21,11 +21,11 @@ from typing import Any, cast
 from msgspec import Struct
 
 from accord.client.events import Event, PermissionDecided, ToolCall
-from accord.client.shared_sequence import SharedSequence
+from accord.client.v2 import SharedSequence
 from accord.local.files import is_within, real_path
 from accord.types.tool_calls import Diff, ToolContent
 from accord_chat.model.conversation import Timeline
-from accord_terminal.toolkit.safe_text import relative_path
+from accord_terminal.toolkit.text import relative_path
 
 _LOOK_S = 2.0  # for one look at the folder; a prompt waits for it
 _MAX_NAMES = 20

@@ -37,8 +37,8 @@ from accord_chat.sources import ChatOptions, short_name
 from accord_chat.view.main_screen import MainScreen
 from accord_chat.view.terminal import Terminal
 from accord_chat.view.themes import BOXES, THEMES
-from accord_terminal.toolkit.safe_text import one_line, printable
-from accord_terminal.toolkit.terminal_login import run_terminal_login, without_interrupts
+from accord_terminal.toolkit.login import run_terminal_login, without_interrupts
+from accord_terminal.toolkit.text import one_line, printable
 
 CHECK_S = 1.0
 # Keys are read, and the screen is written, in threads of Textual, which wait for this one.

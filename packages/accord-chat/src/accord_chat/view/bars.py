@@ -18,10 +18,9 @@ from accord.client.transcript import Transcript
 from accord.types.session import SelectOption
 from accord_chat.live_session import LiveSession
 from accord_chat.sources import short_name
-from accord_terminal.toolkit.rows import Row
-from accord_terminal.toolkit.safe_text import one_line, printable
+from accord_terminal.toolkit.text import Row, one_line, printable
 from accord_terminal.toolkit.tool_rows import plan_rows
-from accord_trace.numbers import counted
+from accord_trace.summary import counted
 
 # What the agent does, the settings, and the usage.
 

@@ -33,8 +33,7 @@ from accord_chat.view.subagent_screens import SubagentTree
 from accord_chat.view.text_views import ViewerScreen
 from accord_chat.view.trace_screen import TraceScreen
 from accord_terminal.sessions.named import QueuedPrompt as SharedPrompt
-from accord_terminal.toolkit.rows import Row
-from accord_terminal.toolkit.safe_text import one_line, printable
+from accord_terminal.toolkit.text import Row, one_line, printable
 
 
 class Command(Struct, frozen=True):

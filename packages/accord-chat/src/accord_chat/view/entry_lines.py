@@ -35,14 +35,13 @@ from accord_chat.view.lazy_lines import (
     row_strips,
 )
 from accord_chat.view.pictures import Previews
-from accord_terminal.toolkit.diff_rows import diff_rows
-from accord_terminal.toolkit.excerpt_place import lines_before_diff
-from accord_terminal.toolkit.rows import GUTTER, Row
-from accord_terminal.toolkit.safe_text import one_line, printable, relative_path
+from accord_terminal.toolkit.text import GUTTER, Row, one_line, printable, relative_path
 from accord_terminal.toolkit.tool_rows import (
+    diff_rows,
     diffs_of,
     gutter_rows,
     limited_diff_rows,
+    lines_before_diff,
     output_rows,
     terminal_rows,
     text_of_call,

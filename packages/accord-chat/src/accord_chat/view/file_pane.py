@@ -23,7 +23,7 @@ from accord.local.files import Roots
 from accord_chat.live_session import LiveSession
 from accord_chat.model.changes import ChangeState, FileLine, FollowedFile, place_of, read_place
 from accord_chat.view.text_views import SCROLL_KEYS, SelectableView
-from accord_terminal.toolkit.safe_text import one_line, printable, relative_path
+from accord_terminal.toolkit.text import one_line, printable, relative_path
 
 PAUSE_S = 0.2  # between two looks at files
 WIDE = 110  # columns from which on the file is shown, not only its name

@@ -33,8 +33,8 @@ from accord.client.elicitation import (
 from accord.text.excerpt import excerpt, visible
 from accord_chat.model.questions import FormQuestion, PageQuestion
 from accord_chat.view.pick_screen import Field
-from accord_terminal.toolkit.forms import open_page
-from accord_terminal.toolkit.safe_text import one_line, printable
+from accord_terminal.toolkit.questions import open_page
+from accord_terminal.toolkit.text import one_line, printable
 
 MAX_TEXT = 4000  # characters of a message
 SUPPORTED = ("text", "integer", "number", "boolean", "choice", "choices")

@@ -22,10 +22,9 @@ from rich.text import Text
 from rich.theme import Theme
 from textual.strip import Strip
 
-from accord_terminal.toolkit.folding import fold_row, fold_words, row_height
 from accord_terminal.toolkit.markdown import MAX_COLUMNS, block_starts, markdown_segments
-from accord_terminal.toolkit.rows import Row
-from accord_terminal.toolkit.safe_text import printable
+from accord_terminal.toolkit.terminal_output import fold_row, fold_words, row_height
+from accord_terminal.toolkit.text import Row, printable
 
 # Rich writes code on black, which dark letters do not have in a light theme.
 _console = Console(

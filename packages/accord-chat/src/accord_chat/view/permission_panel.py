@@ -23,8 +23,8 @@ from accord.types.permission import PermissionOption
 from accord_chat.model.questions import PermissionQuestion, option_keys
 from accord_chat.model.saved import RememberedRule
 from accord_chat.view.text_views import RowsView
-from accord_terminal.toolkit.permission_question import KINDS, MAX_OPTIONS, request_rows
-from accord_terminal.toolkit.safe_text import one_line, relative_title
+from accord_terminal.toolkit.questions import KINDS, MAX_OPTIONS, request_rows
+from accord_terminal.toolkit.text import one_line, relative_title
 
 # A key that was meant for the prompt must not answer.
 IGNORE_KEYS_S = 0.5

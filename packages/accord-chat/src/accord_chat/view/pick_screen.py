@@ -25,7 +25,7 @@ from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from accord_chat.model.prompts import best_matches
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import one_line
 
 
 class Field(Input):

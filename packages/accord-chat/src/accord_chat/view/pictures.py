@@ -27,8 +27,7 @@ from textual.strip import Strip
 
 from accord_chat.model.conversation import Picture, size_text
 from accord_chat.view.lazy_lines import row_strips
-from accord_terminal.toolkit.rows import Row
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.text import Row, one_line
 
 if TYPE_CHECKING:
     from PIL.Image import Image

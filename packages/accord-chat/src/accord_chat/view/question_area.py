@@ -32,7 +32,7 @@ from accord_chat.model.questions import (
 from accord_chat.view.form_panel import FormPanel, PagePanel
 from accord_chat.view.permission_panel import PermissionPanel
 from accord_terminal.toolkit.login import METHOD
-from accord_terminal.toolkit.safe_text import one_line, printable
+from accord_terminal.toolkit.text import one_line, printable
 
 IGNORE_KEYS_S = 0.5  # a key that was meant for the prompt must not choose
 MAX_TEXT = 1000  # characters of the agent's message

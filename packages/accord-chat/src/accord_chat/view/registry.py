@@ -24,20 +24,25 @@ from textual.widgets.option_list import Option
 from accord.errors import AccordError
 from accord_chat.view.pick_screen import SearchField, SearchList, no_match
 from accord_chat.view.text_views import RowsView
-from accord_terminal.agents.errors import InstallError
-from accord_terminal.agents.index import Entry, Kind
-from accord_terminal.agents.installation import install, installable_kinds, note_quarantine
-from accord_terminal.agents.preview import install_steps, source_text
-from accord_terminal.agents.progress import Progress
+from accord_terminal.agents.installation import (
+    Progress,
+    install,
+    install_steps,
+    installable_kinds,
+    note_quarantine,
+    source_text,
+)
 from accord_terminal.agents.registry import (
     DEFAULT_REGISTRY,
     REGISTRY_VARIABLE,
     Catalogue,
+    Entry,
+    InstallError,
+    Kind,
     load_catalogue,
 )
-from accord_terminal.toolkit.installed_agents import InstalledAgent, load_installed
-from accord_terminal.toolkit.rows import Row
-from accord_terminal.toolkit.safe_text import one_line, printable
+from accord_terminal.toolkit.agent_names import InstalledAgent, load_installed
+from accord_terminal.toolkit.text import Row, one_line, printable
 
 
 class RegistryScreen(SearchList[str]):

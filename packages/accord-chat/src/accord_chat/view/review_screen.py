@@ -15,8 +15,7 @@ from textual.widgets import Static
 from accord_chat.live_session import LiveSession
 from accord_chat.model.changes import Hunk, ReviewedHunk
 from accord_chat.view.text_views import RowsView
-from accord_terminal.toolkit.rows import Row
-from accord_terminal.toolkit.safe_text import one_line, printable, relative_path
+from accord_terminal.toolkit.text import Row, one_line, printable, relative_path
 
 WORDS = {
     "open": ("not decided", "bold"),

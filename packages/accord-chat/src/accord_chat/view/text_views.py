@@ -26,7 +26,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from accord_chat.view.lazy_lines import FoldedRows
-from accord_terminal.toolkit.rows import Row
+from accord_terminal.toolkit.text import Row
 
 SCROLL_KEYS: tuple[Binding, ...] = (
     Binding("up,k", "scroll_up", show=False),

@@ -30,11 +30,10 @@ from accord_chat.model.traffic import Message, Traffic, matches
 from accord_chat.view.lazy_lines import ansi_strip
 from accord_chat.view.pick_screen import Field
 from accord_chat.view.text_views import RowsView, ViewerScreen
-from accord_terminal.toolkit.rows import Row
-from accord_terminal.toolkit.safe_text import last_lines, one_line
-from accord_terminal.trace.lines import short_line
-from accord_trace.filtering import Filter
-from accord_trace.numbers import counted, duration, size
+from accord_terminal.toolkit.text import Row, last_lines, one_line
+from accord_terminal.trace.show import short_line
+from accord_trace.selection import Filter
+from accord_trace.summary import counted, duration, size
 
 MAX_CACHED = 400
 DETAILS = 110  # columns from which on sizes and sessions are shown

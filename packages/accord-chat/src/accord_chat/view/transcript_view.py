@@ -27,7 +27,7 @@ from accord_chat.view.entry_lines import EntryLines, estimated_height, is_expand
 from accord_chat.view.lazy_lines import Lines, text_strips
 from accord_chat.view.pictures import PICTURE, Previews
 from accord_chat.view.text_views import SelectableView
-from accord_terminal.toolkit.rows import GUTTER
+from accord_terminal.toolkit.text import GUTTER
 
 if TYPE_CHECKING:
     from textual.app import App

@@ -12,8 +12,8 @@ from textual.geometry import Size
 from accord.types.session import SelectOption
 from accord_chat.live_session import LiveSession
 from accord_chat.model.conversation import Remark
-from accord_terminal.toolkit.folding import fold_words
-from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.terminal_output import fold_words
+from accord_terminal.toolkit.text import one_line
 
 MIN_WIDTH, MAX_WIDTH = 20, 76
 CODER = "accord-coder"  # the name of Accord's own agent in the protocol

@@ -37,7 +37,7 @@ from accord_conformance.cli.run_options import (
 from accord_conformance.harness import RawConnection, Scenario, write_trace
 from accord_conformance.reports.report import RunResult
 from accord_conformance.rules.manifest import UnknownName, select_scenarios, validate_skips
-from accord_terminal.toolkit.remote_token import read_token, token_file_option
+from accord_terminal.toolkit.options import read_token, token_file_option
 
 
 @click.command("agent", options_metavar="[OPTIONS]")

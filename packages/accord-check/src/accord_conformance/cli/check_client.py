@@ -24,7 +24,7 @@ from accord_conformance.client.scenarios import client_scenarios, remote_client_
 from accord_conformance.harness import RawConnection, trace_bytes
 from accord_conformance.reports.formats import report_bytes
 from accord_conformance.reports.report import RunResult, verdict
-from accord_terminal.toolkit.remote_token import TOKEN_VARIABLE, read_token, token_file_option
+from accord_terminal.toolkit.options import TOKEN_VARIABLE, read_token, token_file_option
 
 # Starts a client that died again, for the scenarios that it did not get to.
 #

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from accord.text.lenient_json import is_object
-from accord.text.secret_names import is_secret_header
+from accord.text.redact import is_secret_header
 from accord.transports.base import Frame as Bytes
 from accord.transports.base import NullReceiver, Receiver, Transport
 from accord_conformance.judges.base import make_finding

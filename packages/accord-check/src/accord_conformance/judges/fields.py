@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from accord import v1, v2
-from accord.wire.shared import mcp_message as mcp
+from accord.wire import shared as mcp
 from accord_conformance.traffic.message import ProblemKind, TypeProblem, VisitedKey, owner_of
 
 # A rule about fields of messages: which members of wire types, and what may be wrong there.

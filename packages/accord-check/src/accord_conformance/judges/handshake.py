@@ -9,11 +9,11 @@ from accord.errors import DecodeError
 from accord.rules.gates import is_open
 from accord.rules.negotiation import is_false_v2
 from accord.text.lenient_json import is_array, is_object
-from accord.v1.param_gates import PARAM_GATES as NEEDS_V1
-from accord.v2.error import UnsupportedProtocolVersionErrorData
-from accord.v2.param_gates import PARAM_GATES as NEEDS_V2
+from accord.v1.methods import PARAM_GATES as NEEDS_V1
+from accord.v2.content import UnsupportedProtocolVersionErrorData
+from accord.v2.methods import PARAM_GATES as NEEDS_V2
 from accord.wire.codec import convert
-from accord.wire.method import Method
+from accord.wire.protocol import Method
 from accord_conformance.judges.base import Evidence, Judge, items
 from accord_conformance.traffic.connection_state import SETUP_METHODS, methods, update_of
 from accord_conformance.traffic.message import (

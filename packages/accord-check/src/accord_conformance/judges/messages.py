@@ -13,7 +13,7 @@ from accord.text.lenient_json import is_array, is_object
 from accord.v1.early_spellings import LEGACY_METHODS
 from accord.wire import describe as shapes
 from accord.wire.describe import Object, Shape, describe
-from accord.wire.method import Method
+from accord.wire.protocol import Method
 from accord_conformance.judges.base import Evidence, Judge
 from accord_conformance.judges.fields import field_rule_ids, rule_for_problem, rules_for_keys
 from accord_conformance.judges.handshake import OTHER_KEYS, is_of_other_version

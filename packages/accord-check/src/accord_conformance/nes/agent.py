@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from accord import v1
 from accord.errors import MethodNotFound
-from accord.wire.method import Side
+from accord.wire.protocol import Side
 from accord_conformance.nes import types as t
 from accord_conformance.nes.types import SPEC
 

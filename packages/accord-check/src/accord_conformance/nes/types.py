@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar, Literal, TypeAlias
 
 from accord import v1
-from accord.v1.ids import SessionId
-from accord.v1.spec import SPEC as V1
+from accord.v1.content import SessionId
+from accord.v1.methods import SPEC as V1
 from accord.wire.base import Int64, Lenient, LenientList, UInt32, UInt64, Wire
-from accord.wire.method import Method
+from accord.wire.protocol import Method
 
 __all__ = (
     "AcceptNesNotification",

@@ -15,11 +15,11 @@ from accord.errors import DecodeError
 from accord.rules.negotiation import is_false_v2
 from accord.text.lenient_json import is_array, is_object
 from accord.v1.methods import METHODS as V1
-from accord.v1.spec import SPEC as SPEC_V1
+from accord.v1.methods import SPEC as SPEC_V1
 from accord.v2.methods import METHODS as V2
-from accord.v2.spec import SPEC as SPEC_V2
+from accord.v2.methods import SPEC as SPEC_V2
 from accord.wire.codec import convert
-from accord.wire.method import Method
+from accord.wire.protocol import Method
 from accord_conformance.rules.manifest import load_extensions
 from accord_conformance.traffic.message import Frame, Notification, Request, Side
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from accord.agent.agent import Agent
-from accord.agent.serve import serve
+from accord.agent.agent import Agent, serve
 from accord.transports.base import Transport
 from accord.transports.memory import ServedTransport
 from accord_conformance.agent.run import AgentRun

@@ -213,7 +213,7 @@ class Finding(Struct, frozen=True):
 
 def review_prompt(arguments: str) -> str:
     """Return the prompt for a language model."""
-    return f"{_INIT_PROMPT}\nLook above all at: {arguments}\n" if arguments else _REVIEW_PROMPT
+    return f"{_REVIEW_PROMPT}\nLook above all at: {arguments}\n" if arguments else _REVIEW_PROMPT
 
 
 async def run_review(

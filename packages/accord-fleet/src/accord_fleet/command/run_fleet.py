@@ -39,7 +39,7 @@ from accord_fleet.sandbox.settings import SandboxMode, SandboxSettings, why_not_
 from accord_fleet.tasks.read import CheckedTasks, check_permissions, check_tasks
 from accord_fleet.tasks.rows import read_defaults
 from accord_fleet.types import AgentSpec, ClusterLost, FleetError, LimitName, Permissions
-from accord_trace.numbers import counted
+from accord_trace.summary import counted
 
 # What options mean.
 

@@ -25,8 +25,8 @@ from accord_fleet.report.summary import (
 )
 from accord_fleet.tasks.problems import closest
 from accord_fleet.types import FleetError, Result, Task, Usage, Verdict
-from accord_terminal.toolkit.columns import table_lines
-from accord_trace.numbers import counted, duration
+from accord_terminal.toolkit.text import table_lines
+from accord_trace.summary import counted, duration
 
 # Attempts.
 

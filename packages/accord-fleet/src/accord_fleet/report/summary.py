@@ -18,7 +18,7 @@ import msgspec
 from accord.text.excerpt import one_line
 from accord_fleet.storage import is_address
 from accord_fleet.types import Result
-from accord_trace.numbers import duration
+from accord_trace.summary import duration
 
 # Rates, their intervals, and tests. All intervals have a level of 95 %.
 

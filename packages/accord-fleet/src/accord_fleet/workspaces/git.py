@@ -19,7 +19,7 @@ import filelock
 import platformdirs
 
 from accord.text.excerpt import one_line
-from accord.text.secret_places import plain_url, redacted_text
+from accord.text.secrets import plain_url, redacted_text
 from accord_fleet.types import AttemptFailed
 
 

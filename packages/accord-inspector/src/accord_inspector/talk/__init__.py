@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from accord.client.events import Compaction, Event, Notice, SessionMessage, Subagent, UnknownUpdate
-from accord.client.message import Message
+from accord.client.transcript import Message
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_object
 from accord_inspector.json_http import ApiError, body_of, json_response, json_words

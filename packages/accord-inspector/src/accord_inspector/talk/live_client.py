@@ -35,12 +35,10 @@ from accord.client.events import (
     TerminalOutputChunk,
 )
 from accord.client.permissions import Policy, is_distinct
-from accord.client.session import ClientSession
-from accord.client.turn import ClientTurn
+from accord.client.session import ClientSession, ClientTurn
 from accord.connection.tasks import discard_with
 from accord.errors import AccordError, AuthRequired, RequestError
-from accord.local.files import OutsideRoots, Roots
-from accord.local.lines import TooLarge
+from accord.local.files import OutsideRoots, Roots, TooLarge
 from accord.text.excerpt import one_line, visible
 from accord.text.lenient_json import is_array, is_object
 from accord.types.content import (
@@ -53,7 +51,7 @@ from accord.types.content import (
 from accord.types.mcp import McpServer
 from accord_inspector.json_http import ApiError, json_words
 from accord_inspector.talk.session_log import bounded, tool_call_json
-from accord_terminal.toolkit.mcp_file import McpFileError, mcp_servers
+from accord_terminal.toolkit.session_setup import McpFileError, mcp_servers
 
 MAX_FILES = 20
 MAX_FILE_BYTES = 8 * 1024 * 1024

@@ -18,8 +18,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from accord import v1, v2
-from accord.client.agent_adapter import AgentAdapter, OpenedSession
-from accord.client.event_stream import SessionEventStream, UpdateReader
+from accord.client import v1 as updates_v1
+from accord.client import v2 as updates_v2
+from accord.client.agent_adapter import (
+    AgentAdapter,
+    OpenedSession,
+    SessionEventStream,
+    UpdateReader,
+)
 from accord.client.events import (
     AgentTerminal,
     Compaction,
@@ -39,12 +45,9 @@ from accord.client.events import (
     UnknownUpdate,
     UserText,
 )
-from accord.client.message import Message
-from accord.client.transcript import TerminalTranscript, Transcript, calls_left_open
-from accord.client.v1 import updates as updates_v1
-from accord.client.v1.agent_adapter import AgentAdapterV1
-from accord.client.v2 import updates as updates_v2
-from accord.client.v2.agent_adapter import AgentAdapterV2
+from accord.client.transcript import Message, TerminalTranscript, Transcript, calls_left_open
+from accord.client.v1 import AgentAdapterV1
+from accord.client.v2 import AgentAdapterV2
 from accord.errors import RequestError
 from accord.text import lenient_json
 from accord.text.excerpt import one_line, visible
@@ -58,10 +61,10 @@ from accord.types.content import (
     Other,
     ResourceLink,
 )
-from accord.types.diff_lines import diff_lines
+from accord.types.diffs import diff_lines
 from accord.types.session import BooleanOption, SessionOption, TokenUsage
 from accord.types.tool_calls import Diff, TerminalView, ToolContent
-from accord.v2.update import MessageUpdateBase
+from accord.v2.updates import MessageUpdateBase
 from accord.version import ProtocolVersion
 from accord.wire.codec import convert, decode
 

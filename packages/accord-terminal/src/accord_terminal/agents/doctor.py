@@ -26,7 +26,7 @@ from accord.client.connect import ConnectedAgent, connect
 from accord.errors import AccordError, AuthRequired, RequestError
 from accord.local.run import run_program
 from accord.rules.quirks import quirks_of, tolerates
-from accord.text.secret_places import redacted_argv, redacted_text
+from accord.text.secrets import redacted_argv, redacted_text
 from accord.transports.process import process
 from accord.transports.registry import is_url
 from accord.version import __version__

@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from accord.errors import AccordError
 from accord.text import lenient_json
-from accord.transports.remote_address import is_loopback
+from accord.transports.registry import is_loopback
 from accord.version import __version__
 from accord_terminal.toolkit.agent_names import data_dir
 from accord_terminal.toolkit.text import one_line

@@ -14,8 +14,7 @@ from accord.errors import AccordError
 from accord.local.run import run_program
 from accord.program import drop_output, is_full
 from accord.transports.base import TransportFactory
-from accord.transports.process import ProcessTransport, process
-from accord.transports.process_output import LastLines
+from accord.transports.process import LastLines, ProcessTransport, process
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 from accord_terminal.ask.cancellation import Interrupts
 from accord_terminal.ask.options import CANCELLED, FAILED, AskOptions, HeldSession
@@ -23,7 +22,7 @@ from accord_terminal.ask.views import LazyView, describe_failure, failure_lines,
 from accord_terminal.toolkit.login import TerminalLoginChosen, login_failure, run_terminal_login
 
 if TYPE_CHECKING:
-    from accord.transports.reconnect_settings import ConnectionChange
+    from accord.transports.registry import ConnectionChange
 
 
 INITIALIZE_S = 120.0  # the agent may have to be downloaded before it starts
@@ -134,7 +133,7 @@ class AskProgram:
             attach = attached_content
         reconnect = None
         if self._remote is not None:
-            from accord.transports.reconnect_settings import Reconnect
+            from accord.transports.registry import Reconnect
 
             reconnect = Reconnect(on_change=self._show_connection)
         held = self._held

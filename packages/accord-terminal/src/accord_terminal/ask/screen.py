@@ -52,8 +52,7 @@ from accord_terminal.toolkit.tool_rows import (
 
 if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
-    from accord.client.session import ClientSession
-    from accord.client.turn import ClientTurn
+    from accord.client.session import ClientSession, ClientTurn
 
 # What `accord ask` asks the user at the terminal: permissions, forms, URLs.
 

@@ -20,15 +20,14 @@ from msgspec import Struct
 
 from accord.errors import AccordError, AuthRequired, RequestError, StartError
 from accord.text.excerpt import hidden_removed, hidden_replaced
-from accord.transports.process_output import LastLines
+from accord.transports.process import LastLines
 from accord_terminal.ask.options import AskOptions
 
 if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
     from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
     from accord.client.events import Decision, Event, PermissionRequest
-    from accord.client.session import ClientSession
-    from accord.client.turn import ClientTurn
+    from accord.client.session import ClientSession, ClientTurn
     from accord.types.session import StopReason
     from accord_terminal.ask.screen import RichView
     from accord_terminal.toolkit.questions import UserQuestions

@@ -20,8 +20,8 @@ from rich.text import Text
 
 from accord.client.connect import connect
 from accord.client.events import PermissionRequest, ToolCall
-from accord.client.message import Message
 from accord.client.permissions import allow, deny
+from accord.client.transcript import Message
 from accord.errors import AccordError
 from accord.local.run import run_program
 from accord.text.excerpt import hidden_removed

@@ -18,7 +18,7 @@ from accord.client.permissions import Policy
 from accord.client.session import ClientSession
 from accord.errors import AccordError, ConnectionLost
 from accord.transports.base import Transport
-from accord.transports.pipes import PipeTransport
+from accord.transports.stdio import PipeTransport
 from accord_terminal.sessions.journal import Entry
 from accord_terminal.sessions.owners import open_socket, transport_to
 from accord_terminal.sessions.records import (

@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from accord.transports.base import Transport
-from accord.transports.pipes import PipeTransport
-from accord.transports.process_output import LastLines
+from accord.transports.process import LastLines
+from accord.transports.stdio import PipeTransport
 from accord_terminal.sessions.records import (
     LoginRequired,
     OwnerError,

@@ -91,7 +91,7 @@ def load_settings() -> Settings:
     try:
         settings = msgspec.toml.decode(text, type=Settings)
     except msgspec.ValidationError as exc:
-        from accord.text.enum_values import validation_text
+        from accord.text.reason import validation_text
 
         why = validation_text(exc, Settings)
         raise SettingsError(f"The settings file {where} is invalid: {why}") from None

@@ -9,7 +9,7 @@ from accord.client.transcript import TerminalTranscript
 from accord.errors import AccordError
 from accord.local.files import Roots
 from accord.text.excerpt import output_lines
-from accord.types.diff_lines import diff_lines
+from accord.types.diffs import diff_lines
 from accord.types.tool_calls import Diff, TerminalView
 from accord_terminal.toolkit.text import (
     GUTTER,

@@ -19,7 +19,7 @@ from accord_terminal.trace import open_recording, path_option, report_waiting
 from accord_trace.recorder_process import RecorderProcess, Settings, run_tee
 
 if TYPE_CHECKING:
-    from accord.proxy.parts import Component
+    from accord.proxy.conductor import Component
     from accord.transports.base import Frame
     from accord_trace.recording import ChainRecorder
 
@@ -62,7 +62,7 @@ def tap_command(path: Path, no_redact: bool, max_size: float | None) -> int:
     Use it as a component of `accord chain`, or of another conductor, at the place to be recorded.
     """
     from accord.local.run import run_program
-    from accord.proxy.multiplexed import serve_stages
+    from accord.proxy.conductor import serve_stages
     from accord.proxy.stage import Stage
     from accord.transports.stdio import stdio
     from accord_trace.recording import proxy_recorder

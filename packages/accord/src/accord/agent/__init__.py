@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         Update as Update,
     )
     from accord.agent.work import WorkCancelled as WorkCancelled
-    from accord.types.auth import AuthState as AuthState
+    from accord.types.session import AuthState as AuthState
 else:
     # Imported when first used, to keep start-up fast.
     _LAZY = {
@@ -71,7 +71,7 @@ else:
                 "CompactionUpdate ContextUsageUpdate MessageUpdate PlanUpdate ToolCallUpdate Update"
             ),
             "accord.agent.work": "WorkCancelled",
-            "accord.types.auth": "AuthState",
+            "accord.types.session": "AuthState",
         }.items()
         for name in names.split()
     }

@@ -29,12 +29,12 @@ from accord.agent.updates import (
     PlanMarkdownUpdate,
 )
 from accord.errors import FileChanged
-from accord.local.lines import TooLarge
+from accord.local.files import TooLarge
 from accord.text.excerpt import visible
 from accord.types.content import (
     ContentBlock,
 )
-from accord.types.git_patch import git_patch
+from accord.types.diffs import git_patch
 from accord.types.must_await import (
     log_not_awaited,
     mark_coroutine_function,

@@ -31,10 +31,9 @@ if TYPE_CHECKING:
     from accord.agent.session import ConnectedClient, Session, ToolCallHandle, Turn
     from accord.agent.session_manager import SessionManager
     from accord.agent.store import SessionStore
-    from accord.roles.spec import ProtocolSpec
-    from accord.types.auth import AuthAccount, AuthState
-    from accord.types.session import Implementation, StopReason
+    from accord.types.session import AuthAccount, AuthState, Implementation, StopReason
     from accord.version import ProtocolVersion
+    from accord.wire.protocol import ProtocolSpec
 
 
 class Agent:

@@ -28,12 +28,13 @@ from accord.agent.updates import (
     TurnEnded,
     Update,
 )
-from accord.connection.trace_context import trace
+from accord.connection.routes import trace
 from accord.errors import FrameTooLarge, RequestError
 from accord.text import lenient_json
-from accord.types.auth import AuthAccount, AuthState
 from accord.types.content import ContentBlock
 from accord.types.session import (
+    AuthAccount,
+    AuthState,
     Cost,
     Implementation,
     SelectOption,
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from accord.agent.work import Background
     from accord.connection.connection import Connection
     from accord.mcp.consumer import McpOutcome
-    from accord.wire.shared.mcp_message import MessageMcpRequest
+    from accord.wire.shared import MessageMcpRequest
 
 
 class ClientAdapter(ABC):

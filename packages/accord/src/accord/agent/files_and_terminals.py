@@ -27,11 +27,8 @@ from accord.errors import (
     RequestError,
     ResourceNotFound,
 )
-from accord.local.command import LocalCommand
-from accord.local.fast_calls import InPlace
-from accord.local.file_reads import Reads
-from accord.local.files import OutsideRoots, Roots
-from accord.local.lines import TooLarge
+from accord.local.command import InPlace, LocalCommand
+from accord.local.files import OutsideRoots, Reads, Roots, TooLarge
 from accord.rules.quirks import tolerates
 from accord.text import lenient_json
 from accord.text.excerpt import excerpt, visible

@@ -19,15 +19,15 @@ from weakref import WeakValueDictionary
 from msgspec import Struct
 
 from accord.errors import AuthRequired, InvalidParams, TransportError
-from accord.types.auth import AuthAccount, AuthState, ProviderInfo
+from accord.types.session import AuthAccount, AuthState, ProviderInfo
 
 if TYPE_CHECKING:
     from accord import v1, v2
     from accord.agent.session import ConnectedClient, Session, ToolCallHandle, Turn
     from accord.agent.session_core import SessionCore
     from accord.agent.store import SessionStore
-    from accord.roles.spec import ProtocolSpec
     from accord.types.session import Implementation, StopReason
+    from accord.wire.protocol import ProtocolSpec
 
 # The methods of agents that a connection calls, and a check of them at class definition.
 

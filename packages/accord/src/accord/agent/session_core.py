@@ -36,7 +36,7 @@ from accord.agent.updates import (
     Update,
 )
 from accord.agent.work import Background, OpenSubagent, OpenToolCall, TurnState, current_turn
-from accord.connection.trace_context import trace
+from accord.connection.routes import trace
 from accord.errors import InvalidParams, LocalProtocolError, TransportError
 from accord.types.content import ContentBlock, require_content
 from accord.types.mcp import McpServer

@@ -56,9 +56,8 @@ if TYPE_CHECKING:
     from accord.agent.store import SessionPage
     from accord.agent.store.stored_sessions import LoadedSession, SessionWriter, StoredSessions
     from accord.mcp.connections import McpConnections
-    from accord.types.auth import AuthAccount, AuthState
     from accord.types.content import ContentBlock
-    from accord.types.session import SessionOption
+    from accord.types.session import AuthAccount, AuthState, SessionOption
 
 
 # What a client requests for a session that it opens.

@@ -31,9 +31,15 @@ from accord.agent.updates import (
 from accord.agent.work import CancelScope, TurnState, WorkCancelled
 from accord.connection.tasks import is_stopped
 from accord.errors import RequestError
-from accord.types.auth import AuthAccount, AuthState
 from accord.types.content import ContentBlock
-from accord.types.session import Implementation, SessionOption, StopReason, TokenUsage
+from accord.types.session import (
+    AuthAccount,
+    AuthState,
+    Implementation,
+    SessionOption,
+    StopReason,
+    TokenUsage,
+)
 from accord.types.tool_calls import Diff, TerminalView
 from accord.version import ProtocolVersion
 

@@ -31,23 +31,25 @@ from accord.client.events import (
     UserText,
 )
 from accord.client.transcript import Transcript, append_texts
-from accord.connection.backlog import Backlog, Backlogs
+from accord.connection.lanes import Backlog, Backlogs
 from accord.errors import NotOffered, RequestError
 from accord.rules.quirks import tolerates
-from accord.types.auth import AuthAccount, AuthStatus, ProviderInfo
 from accord.types.content import ContentBlock
 from accord.types.mcp import McpServer, McpServerAcp, McpServerHttp, McpServerSse, McpServerStdio
 from accord.types.session import (
+    AuthAccount,
+    AuthStatus,
     AvailableCommand,
     BooleanOption,
     Implementation,
+    ProviderInfo,
     SessionOption,
     StopReason,
     SystemPrompt,
     TokenUsage,
 )
 from accord.version import ProtocolVersion
-from accord.wire.method import Method
+from accord.wire.protocol import Method
 
 # Applies the updates of one session to its transcript, and passes its events to consumers.
 #

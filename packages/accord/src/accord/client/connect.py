@@ -36,15 +36,13 @@ from accord.connection.connection import Observer
 from accord.connection.limits import Limits
 from accord.errors import ConnectionClosed
 from accord.local.files import real_path
-from accord.text.excerpt import excerpt
-from accord.text.nearest import nearest, nearest_keyword
+from accord.text.excerpt import excerpt, nearest, nearest_keyword
 from accord.transports.base import Transport, TransportFactory
 from accord.transports.process import ProcessTransport, argv_of, process
 from accord.transports.registry import Reconnect, RemoteOptions, is_url, transport_for_url
-from accord.types.auth import AuthStatus, ProviderInfo
 from accord.types.mcp import McpServer, mcp_transport
 from accord.types.must_await import must_await, must_enter, must_iterate
-from accord.types.session import Implementation, SystemPrompt
+from accord.types.session import AuthStatus, Implementation, ProviderInfo, SystemPrompt
 from accord.types.validation import require_type, type_error
 from accord.version import ProtocolVersion, __version__
 

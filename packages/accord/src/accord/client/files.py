@@ -21,11 +21,18 @@ from accord.client.agent_adapter import SessionEventStream, SessionSetup
 from accord.client.events import AgentTerminal, TerminalOutputChunk
 from accord.connection.tasks import Owning
 from accord.errors import InternalError, InvalidParams, RequestError, ResourceNotFound, StartError
-from accord.local.command import LocalCommand, in_shell
-from accord.local.fast_calls import InPlace
-from accord.local.file_reads import Reads
-from accord.local.files import HardLinked, OutsideRoots, Roots, is_within, real_path
-from accord.local.lines import MAX_BYTES, TooLarge, lines_of
+from accord.local.command import InPlace, LocalCommand, in_shell
+from accord.local.files import (
+    MAX_BYTES,
+    HardLinked,
+    OutsideRoots,
+    Reads,
+    Roots,
+    TooLarge,
+    is_within,
+    lines_of,
+    real_path,
+)
 from accord.rules.quirks import has_quirk, tolerates
 from accord.types.session import Implementation
 

@@ -41,12 +41,12 @@ from accord.client.events import PermissionDecided, PermissionRequest, Subagent
 from accord.client.files import ClientFiles, ClientTerminals, restrict_to_parent
 from accord.client.permissions import Policy, chain, choose, policies_of
 from accord.client.transcript import Transcript
-from accord.connection.flood_log import FloodLog
+from accord.connection.limits import FloodLog
 from accord.errors import LocalProtocolError, McpServerUnavailable, MethodNotFound, ResourceNotFound
 from accord.rules.quirks import tolerates
 from accord.text.excerpt import excerpt
-from accord.types.auth import AuthStatus
 from accord.types.permission import PermissionOption
+from accord.types.session import AuthStatus
 
 if TYPE_CHECKING:
     from accord.mcp.bridges import SessionTools
@@ -104,7 +104,7 @@ class ClientTools:
     ) -> SessionTools:
         from accord.mcp.provide import provide_tools
         from accord.mcp.provider import McpProvider
-        from accord.transports.remote_address import is_loopback
+        from accord.transports.registry import is_loopback
 
         if self._provider is None:
             self._provider = McpProvider()

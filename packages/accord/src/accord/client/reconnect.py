@@ -52,7 +52,7 @@ from accord.errors import (
     UnsupportedVersion,
 )
 from accord.roles.remote import Remote
-from accord.transports.reconnect_settings import ConnectionChange, Reconnect, Waits
+from accord.transports.registry import ConnectionChange, Reconnect, Waits
 from accord.types.content import ContentBlock, text_of
 
 # The connection of a client that reconnects, as its `Remote` uses it.

@@ -61,7 +61,7 @@ from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_object
 from accord.types.mcp import McpServer, McpServerAcp, McpServerHttp, McpServerSse, McpServerStdio
 from accord.wire.base import UNSET
-from accord.wire.shared.mcp_message import MessageMcpResult
+from accord.wire.shared import MessageMcpResult
 
 # MCP servers of the peer as a transport of the library `mcp`.
 

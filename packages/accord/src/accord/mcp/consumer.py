@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
 from accord.errors import McpBackendFailed, RemoteProtocolError
-from accord.wire.shared.mcp_message import (
+from accord.wire.shared import (
     MessageMcpError,
     MessageMcpNotification,
     MessageMcpRequest,

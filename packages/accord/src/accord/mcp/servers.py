@@ -43,12 +43,7 @@ from accord.mcp.provider import McpCall, marked_tools, wait_stopped
 from accord.text.excerpt import excerpt
 from accord.version import __version__
 from accord.wire.base import UNSET
-from accord.wire.shared.mcp_message import (
-    McpError,
-    MessageMcpError,
-    MessageMcpResponse,
-    MessageMcpResult,
-)
+from accord.wire.shared import McpError, MessageMcpError, MessageMcpResponse, MessageMcpResult
 
 # Makes a server of this process from one that is reached by a client of the library `mcp`.
 

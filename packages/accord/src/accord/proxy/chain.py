@@ -17,8 +17,7 @@ from typing import Any, Protocol, TypeAlias, TypeGuard, cast
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from accord.agent.agent import Agent
-from accord.agent.serve import serve
+from accord.agent.agent import Agent, serve
 from accord.errors import (
     AccordError,
     ConnectionLost,

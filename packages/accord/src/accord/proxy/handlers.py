@@ -49,9 +49,8 @@ from accord.roles.proxy import TypedProxy, proxied_methods
 from accord.roles.remote import result_decoder
 from accord.rules.quirks import QUIRKS
 from accord.text import lenient_json
-from accord.wire.codec import decoder, encode
-from accord.wire.method import Method
-from accord.wire.overlay import overlay
+from accord.wire.codec import decoder, encode, overlay
+from accord.wire.protocol import Method
 
 log: logging.Logger = logging.getLogger("accord.proxy")
 

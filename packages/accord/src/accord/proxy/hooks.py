@@ -28,13 +28,13 @@ from accord.client.events import (
     ToolCall,
     UnknownUpdate,
     UserText,
+    redacted_streams,
 )
-from accord.client.redaction import redacted_streams
-from accord.client.turn import PromptCompletion
-from accord.connection.flood_log import FloodLog
+from accord.client.session import PromptCompletion
+from accord.connection.limits import FloodLog
 from accord.connection.tasks import Owning
 from accord.errors import DecodeError, InternalError, RequestCancelled, RequestError
-from accord.mcp.tool import is_tool
+from accord.mcp.provider import is_tool
 from accord.proxy.handlers import Overrides, ProxyStage, edited_json, raw_of
 from accord.proxy.stage import Direction, Params, session_id_of
 from accord.proxy.updates import ProxiedSession, ProxiedSessions, ProxiedVersion, SessionRedaction

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from accord.connection.flood_log import FloodLog
+from accord.connection.limits import FloodLog
 from accord.errors import FrameTooLarge, InternalError, InvalidParams, InvalidRequest, RequestError
 from accord.jsonrpc.message import CancelRequest, Message, RequestId, Response, UnexpectedMessage
 from accord.jsonrpc.peer import CANCEL_REQUEST, Peer

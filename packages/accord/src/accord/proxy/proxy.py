@@ -28,8 +28,7 @@ from accord.errors import (
 )
 from accord.local.run import run_program
 from accord.mcp.provide import check_tools, provide_tools
-from accord.mcp.provider import McpProvider
-from accord.mcp.tool import marked_tools
+from accord.mcp.provider import McpProvider, marked_tools
 from accord.proxy.conductor import serve_stages
 from accord.proxy.handlers import (
     Overrides,
@@ -62,7 +61,7 @@ from accord.types.permission import PermissionOption
 from accord.types.validation import require_type
 from accord.wire.base import replace
 from accord.wire.codec import decoder, to_builtins
-from accord.wire.shared.mcp_message import MessageMcpNotification, MessageMcpRequest
+from accord.wire.shared import MessageMcpNotification, MessageMcpRequest
 
 # A typed proxy of one version (`accord.v1.Proxy`, `accord.v2.Proxy`) in a chain.
 

@@ -16,9 +16,8 @@ from typing import Any, cast
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from accord.agent.shared_updates import cost_to_wire, option_to_wire
-from accord.client.agent_adapter import AgentAdapter
-from accord.client.event_stream import UpdateReader
+from accord.agent.client_adapter import cost_to_wire, option_to_wire
+from accord.client.agent_adapter import AgentAdapter, UpdateReader
 from accord.client.events import (
     AgentTerminal,
     CommandsChanged,
@@ -45,13 +44,12 @@ from accord.client.events import (
     UserText,
 )
 from accord.client.transcript import Transcript
-from accord.roles.spec import ProtocolSpec
 from accord.text.lenient_json import is_object
 from accord.text.redact import Redactor, StreamRedactor
 from accord.types.content import TextContent
 from accord.wire.base import UNSET
 from accord.wire.codec import decoder
-from accord.wire.method import Method
+from accord.wire.protocol import Method, ProtocolSpec
 
 _EMPTY = Transcript()  # is not changed
 _TOOL_CALL_FIELDS = ("title", "kind", "status", "name", "raw_input", "raw_output", "meta")
@@ -428,22 +426,22 @@ def proxied_version(number: int) -> ProxiedVersion:
     unused = cast("Any", None)  # the adapter is only used for conversions
     if number == 1:
         from accord import v1
-        from accord.agent.v1 import updates as agent_updates_v1
-        from accord.client.v1 import updates as client_updates_v1
-        from accord.client.v1.agent_adapter import AgentAdapterV1
+        from accord.agent import v1 as agent_updates_v1
+        from accord.client import v1 as client_updates_v1
+        from accord.client.v1 import AgentAdapterV1
         from accord.types import convert_v1
-        from accord.v1.spec import SPEC as SPEC_V1
+        from accord.v1.methods import SPEC as SPEC_V1
 
         return _version(
             1, v1, SPEC_V1, AgentAdapterV1(unused), client_updates_v1, agent_updates_v1, convert_v1
         )
     if number == 2:
         from accord import v2
-        from accord.agent.v2 import updates as agent_updates_v2
-        from accord.client.v2 import updates as client_updates_v2
-        from accord.client.v2.agent_adapter import AgentAdapterV2
+        from accord.agent import v2 as agent_updates_v2
+        from accord.client import v2 as client_updates_v2
+        from accord.client.v2 import AgentAdapterV2
         from accord.types import convert_v2
-        from accord.v2.spec import SPEC as SPEC_V2
+        from accord.v2.methods import SPEC as SPEC_V2
 
         return _version(
             2, v2, SPEC_V2, AgentAdapterV2(unused), client_updates_v2, agent_updates_v2, convert_v2

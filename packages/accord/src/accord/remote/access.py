@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from accord.connection.flood_log import FloodLog
+from accord.connection.limits import FloodLog
 from accord.text.excerpt import one_line
 from accord.transports.base import Transport
 from accord.transports.registry import PING_S, is_loopback

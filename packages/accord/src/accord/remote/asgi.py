@@ -12,9 +12,8 @@ import secrets
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from accord.agent.agent import Agent
-from accord.agent.serve import serve
-from accord.connection.flood_log import FloodLog
+from accord.agent.agent import Agent, serve
+from accord.connection.limits import FloodLog
 from accord.errors import TransportError
 from accord.remote.access import (
     Access,

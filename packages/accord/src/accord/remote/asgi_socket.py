@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from accord.errors import ConnectionClosed, ConnectionLost, TransportError
-from accord.jsonrpc.head import HEAD_BYTES
+from accord.jsonrpc.message import HEAD_BYTES
 from accord.remote.access import (
     POLICY_VIOLATION,
     ConnectionLimits,

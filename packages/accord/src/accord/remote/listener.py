@@ -33,7 +33,7 @@ from websockets.http11 import Request, Response
 from websockets.protocol import CONNECTING
 from websockets.server import ServerProtocol
 
-from accord.connection.flood_log import FloodLog
+from accord.connection.limits import FloodLog
 from accord.errors import ConnectionLost
 from accord.remote import asgi_socket
 from accord.remote.access import (

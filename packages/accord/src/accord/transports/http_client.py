@@ -21,7 +21,7 @@ import h11
 
 from accord.errors import ConnectionLost, TransportError
 from accord.text.excerpt import excerpt, one_line
-from accord.text.secret_places import plain_url
+from accord.text.secrets import plain_url
 from accord.transports.base import HIGH_BYTES
 from accord.transports.http_messages import KEEP_S, Codec, Headers, RawResponse, ResponseBody
 from accord.transports.registry import CookieStore, RemoteOptions, login_headers, tls_reason

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from accord.errors import TransportError
-from accord.jsonrpc.head import HEAD_BYTES
+from accord.jsonrpc.message import HEAD_BYTES
 from accord.text import lenient_json
 from accord.transports.base import Frame, NullReceiver, Receiver
 

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import UNSET
 
 from accord.errors import ConnectionClosed, InvalidRequest
-from accord.jsonrpc.head import HEAD_BYTES, read_head
+from accord.jsonrpc.message import HEAD_BYTES, read_head
 from accord.text import lenient_json
 from accord.transports.base import FRAME_BYTES, HIGH_BYTES, Frame, Receiver, Transport
 
@@ -206,7 +206,7 @@ class ServedTransport(Transport):
 
 # Passes frames between two transports as they are, in both directions.
 
-log: logging.Logger = logging.getLogger("accord.transports.relay")
+log: logging.Logger = logging.getLogger("accord.transports.memory")
 
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 

@@ -34,9 +34,8 @@ from accord.errors import (
 from accord.rules.quirks import tolerates
 from accord.text import lenient_json
 from accord.text.excerpt import excerpt, output_lines
-from accord.text.redact import redactor
-from accord.text.secret_names import SHORTEST, secret_variables
-from accord.text.secret_places import redacted_text
+from accord.text.redact import SHORTEST, redactor, secret_variables
+from accord.text.secrets import redacted_text
 from accord.transports.base import FRAME_BYTES, Frame, Receiver
 from accord.transports.command_line import (
     argv_of,

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from accord.installed import install_command
 from accord.text.excerpt import excerpt, one_line
-from accord.text.secret_places import plain_url
+from accord.text.secrets import plain_url
 from accord.transports.base import TransportFactory
 
 # How a lost connection is established again, and what is reported about it.

@@ -22,7 +22,7 @@ from itertools import islice
 from typing import Any, Protocol, TextIO, TypeAlias
 
 from accord.errors import ConnectionClosed, ConnectionLost, TransportError
-from accord.jsonrpc.ndjson import LineReader
+from accord.jsonrpc.message import LineReader
 from accord.transports.base import (
     FRAME_BYTES,
     HIGH_BYTES,

@@ -14,7 +14,7 @@ from websockets.exceptions import InvalidHandshake, InvalidStatus
 
 from accord.errors import ConnectionLost, ConnectionRefused, TransportError
 from accord.text.excerpt import excerpt, one_line
-from accord.text.secret_places import plain_url
+from accord.text.secrets import plain_url
 from accord.transports.base import (
     TransportFactory,
 )

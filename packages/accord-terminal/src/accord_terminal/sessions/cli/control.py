@@ -15,7 +15,7 @@ import click
 from msgspec.structs import replace
 
 from accord.errors import AccordError, LocalProtocolError, RequestError, TransportError
-from accord.transports.pipes import PipeTransport
+from accord.transports.stdio import PipeTransport
 from accord_terminal.ask.options import meta_option
 from accord_terminal.sessions.cli.options import (
     agent_option,
@@ -67,7 +67,7 @@ def attach_command(name: str | None, agent: str | None, cwd: Path) -> int:
     stays open.
     """
     from accord.local.run import run_program
-    from accord.transports.relay import relay
+    from accord.transports.memory import relay
     from accord.transports.stdio import stdio
 
     store = Store()

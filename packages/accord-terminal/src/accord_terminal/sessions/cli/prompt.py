@@ -25,8 +25,8 @@ from accord.errors import (
     RequestError,
 )
 from accord.transports.base import Transport, TransportFactory
-from accord.transports.pipes import PipeTransport
-from accord.transports.process_output import LastLines
+from accord.transports.process import LastLines
+from accord.transports.stdio import PipeTransport
 from accord_terminal.ask.options import CANCELLED, AskOptions, Statuses, read_prompt, retries_option
 from accord_terminal.ask.run import AskProgram
 from accord_terminal.ask.views import write_stderr

@@ -21,14 +21,18 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from accord.client.events import ToolCall
-from accord.client.markdown import markdown_of
-from accord.client.message import Message
-from accord.client.transcript import TerminalTranscript, Transcript, calls_left_open
+from accord.client.transcript import (
+    Message,
+    TerminalTranscript,
+    Transcript,
+    calls_left_open,
+    markdown_of,
+)
 from accord.text import lenient_json
 from accord.text.excerpt import one_line as escaped_line
 from accord.text.excerpt import visible
 from accord.text.markdown_html import page_of
-from accord.text.secret_places import redacted_argv, redacted_json, redacted_text
+from accord.text.secrets import redacted_argv, redacted_json, redacted_text
 from accord.types.session import Cost
 from accord.types.tool_calls import TerminalView
 from accord_terminal.sessions.acpx import archive_session, record_files, stored_session

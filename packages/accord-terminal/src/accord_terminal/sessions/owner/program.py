@@ -25,9 +25,8 @@ from accord.client.connect import ConnectedAgent, connect
 from accord.client.session import ClientSession
 from accord.errors import AccordError, AuthRequired, RequestError
 from accord.remote.sockets import open_unix, remove_unix
-from accord.transports.pipes import PipeTransport
-from accord.transports.process import ProcessTransport, argv_of, process
-from accord.transports.process_output import LastLines
+from accord.transports.process import LastLines, ProcessTransport, argv_of, process
+from accord.transports.stdio import PipeTransport
 from accord.types.mcp import McpServer
 from accord_terminal.sessions.journal import Entry, Journal, Started
 from accord_terminal.sessions.owner.owner import Owner

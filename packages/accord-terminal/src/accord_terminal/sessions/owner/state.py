@@ -21,9 +21,9 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from accord import v1, v2
-from accord.agent.background import Background
 from accord.agent.updates import MessageUpdate, OptionsUpdate, TurnEnded, TurnError
-from accord.agent.v1.client_adapter import ClientAdapterV1
+from accord.agent.v1 import ClientAdapterV1
+from accord.agent.work import Background
 from accord.client.connect import ConnectedAgent
 from accord.client.session import ClientSession
 from accord.connection.connection import Connection

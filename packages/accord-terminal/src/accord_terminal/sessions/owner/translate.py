@@ -56,7 +56,7 @@ from accord.client.events import (
 )
 from accord.client.transcript import Transcript, forget_items
 from accord.errors import DecodeError
-from accord.proxy.versions import proxied_version
+from accord.proxy.updates import proxied_version
 from accord.types.content import ContentBlock, TextContent
 from accord.types.tool_calls import Diff, ToolContent, ToolStatus
 
