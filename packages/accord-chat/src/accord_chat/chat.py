@@ -32,7 +32,7 @@ from accord_chat.sources import (
 )
 from accord_terminal.sessions.named import find_or_create
 from accord_terminal.sessions.records import SessionsError, Store
-from accord_terminal.toolkit import agent_names as settings
+from accord_terminal.toolkit.agent_names import SettingsError, load_settings
 
 if TYPE_CHECKING:
     from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
@@ -336,8 +336,8 @@ class ChatStart(Struct, frozen=True):
 def prepare(options: ChatOptions) -> ChatStart:
     """Read the settings and find the agent. Raises `click.UsageError` for what cannot be used."""
     try:
-        known = settings.load()
-    except settings.SettingsError as error:
+        known = load_settings()
+    except SettingsError as error:
         raise click.UsageError(str(error)) from None
     for rules in (options.allow_rules, options.deny_rules, known.ask.allow, known.ask.deny):
         if (error := rule_error(rules)) is not None:

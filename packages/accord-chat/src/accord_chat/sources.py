@@ -24,7 +24,6 @@ from accord.types.mcp import McpServer
 from accord.version import ProtocolVersion
 from accord_terminal.sessions.owners import transport_to
 from accord_terminal.sessions.records import Store, existing_session
-from accord_terminal.toolkit import agent_names as settings
 from accord_terminal.toolkit.agent_names import (
     DEFAULT,
     AgentEntry,
@@ -32,6 +31,7 @@ from accord_terminal.toolkit.agent_names import (
     Settings,
     find_agent,
     named_agents,
+    settings_path,
 )
 from accord_terminal.toolkit.options import read_token
 from accord_terminal.toolkit.session_setup import McpFileError, read_mcp_file
@@ -290,7 +290,7 @@ class Sources:
     def _mcp_servers(self, entry: AgentEntry) -> tuple[McpServer, ...]:
         files = self._options.mcp_files
         if entry.mcp is not None and not files:
-            files = (settings.path().parent / entry.mcp,)
+            files = (settings_path().parent / entry.mcp,)
         try:
             return tuple(server for file in files for server in read_mcp_file(file))
         except McpFileError as error:

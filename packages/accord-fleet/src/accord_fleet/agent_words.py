@@ -18,8 +18,7 @@ from accord.transports.command_line import argv_of
 from accord.transports.registry import is_url
 from accord_fleet.tasks.problems import closest, explain, shown
 from accord_fleet.types import AgentSpec
-from accord_terminal.toolkit import agent_names as settings
-from accord_terminal.toolkit.agent_names import named_agents
+from accord_terminal.toolkit.agent_names import load_settings, named_agents
 
 _NAMED = re.compile(r"([^\s=]*)=(.*)", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -64,7 +63,7 @@ def spec_from_word(word: str) -> AgentSpec:
             raise ValueError(f"expected NAME=COMMAND, the command of {name} is missing")
     if is_url(word):
         return AgentSpec(name=name or _plain(word.partition("://")[2]), command=(word,))
-    named = named_agents(settings.load()).get(word)
+    named = named_agents(load_settings()).get(word)
     if named is not None:
         return AgentSpec(name=name or word, command=named.argv, env=dict(named.entry.env))
     if not word.strip():
@@ -99,7 +98,7 @@ def why_not_startable(agent: AgentSpec, engine: str) -> str | None:
     if engine != "local" or is_url(agent.command[0]):
         return None
     if shutil.which(agent.command[0]) is None:
-        known = closest(agent.command[0], named_agents(settings.load()))
+        known = closest(agent.command[0], named_agents(load_settings()))
         hint = "" if known is None else f"; `accord agents` has {known!r}"
         return f"{where}expected a program on PATH, got {agent.command[0]!r}{hint}"
     return None

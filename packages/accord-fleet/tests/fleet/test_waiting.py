@@ -97,7 +97,7 @@ async def test_guards_name_agents_and_the_variable_and_never_a_key(
     settings = RunSettings(agents=agents, providers=(PROVIDER,))
     async with open_guards(settings, on_wait=lambda *told: said.append(told)) as guards:
         assert guards.gateway is not None
-        limiter = guards.gateway._forwarder._limiter  # type: ignore[attr-defined]
+        limiter = guards.gateway._forwarder._limiter
         await limiter.pause("p", 2)
         await asyncio.wait_for(limiter.acquire("p", "a", 0), 40)
         failed = FAILED

@@ -33,8 +33,7 @@ from accord_inspector.inspection import Inspection
 from accord_inspector.live_inspection import AgentInspection, AgentOutput, AgentStarter
 from accord_inspector.recording_inspection import FolderInspection, RecordingInspection
 from accord_inspector.tap_inspection import TapInspection
-from accord_terminal.toolkit import agent_names as settings
-from accord_terminal.toolkit.agent_names import named_agents
+from accord_terminal.toolkit.agent_names import load_settings, named_agents
 from accord_terminal.toolkit.options import TOKEN_VARIABLE, own_path, read_token, token_file_option
 from accord_trace.reading import TraceError, is_pipe, open_trace
 
@@ -73,7 +72,7 @@ def agent_target(target: str) -> AgentTarget | None:
     if _CLASS.fullmatch(target):
         module, _, name = target.partition(":")
         return AgentTarget([sys.executable, "-c", _RUN_CLASS, module, name], title=target)
-    named = named_agents(settings.load()).get(target)
+    named = named_agents(load_settings()).get(target)
     return None if named is None else AgentTarget(list(named.argv), env=dict(named.entry.env))
 
 

@@ -16,7 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.server.mcpserver import Context
 
 from accord.mcp.bridges import HttpBridge
-from accord.mcp.provider import CLIENT_CAPABILITIES, MCP_VERSION, PROTOCOL_VERSION
+from accord.mcp.consumer import CLIENT_CAPABILITIES, MCP_VERSION, PROTOCOL_VERSION
 from accord.mcp.servers import servers_from
 from accord.types.mcp import McpServerHttp
 from client.wire_agents import BOTH, agent_by_hand

@@ -15,13 +15,8 @@ from mcp.server.mcpserver import Context
 
 import accord
 from accord.errors import McpBackendFailed, RequestCancelled
-from accord.mcp.provider import (
-    CLIENT_CAPABILITIES,
-    MCP_VERSION,
-    PROTOCOL_VERSION,
-    McpProvider,
-    Registration,
-)
+from accord.mcp.consumer import CLIENT_CAPABILITIES, MCP_VERSION, PROTOCOL_VERSION
+from accord.mcp.provider import McpProvider, Registration
 from accord.mcp.servers import ServerBackend, servers_from
 from accord.wire.shared import (
     MessageMcpError,

@@ -11,8 +11,8 @@ import pytest
 
 import accord
 from accord import Agent, MemoryStore, SessionStore, Turn
-from accord.client.reconnect import Reconnect
 from accord.remote.access import Receive, Scope, Send
+from accord.transports.registry import Reconnect
 from remote.servers import hypercorn
 from versions import only
 

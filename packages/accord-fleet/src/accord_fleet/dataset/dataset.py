@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
-import pyarrow
-import pyarrow.compute
+import pyarrow  # pyright: ignore[reportMissingTypeStubs]
+import pyarrow.compute  # pyright: ignore[reportMissingTypeStubs]
 
 from accord_fleet.dataset.lock import Holder, read_holder
 from accord_fleet.dataset.run_file import read_plan, read_tasks

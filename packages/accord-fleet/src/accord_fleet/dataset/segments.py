@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
 import msgspec
-import pyarrow
-import pyarrow.parquet
+import pyarrow  # pyright: ignore[reportMissingTypeStubs]
+import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 
 from accord_fleet.storage import PRIVATE_FILE, DatasetError, Storage, make_private_folder
 from accord_fleet.types import Failure, Result, Times, Usage, Verdict

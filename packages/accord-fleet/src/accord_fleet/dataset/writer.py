@@ -162,7 +162,6 @@ _GROUP = 32
 """Outcomes that are written without waiting for others."""
 _GROUP_S = 0.02
 """Seconds between two writes of outcomes: each write costs as much as the work on a result."""
-_T = TypeVar("_T")
 
 
 class _Row(NamedTuple):

@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from accord_fleet.sandbox import bubblewrap as host_module
 from accord_fleet.sandbox.bubblewrap import (
     Exits,
     SandboxHost,
@@ -152,7 +151,7 @@ def fresh_host() -> None:
 
 @pytest.mark.usefixtures("fresh_host")
 def test_missing_bubblewrap_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(host_module.sys, "platform", "linux")
+    monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SandboxError, match="`bwrap` is not on PATH"):
         sandbox_host()
@@ -160,7 +159,7 @@ def test_missing_bubblewrap_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 @pytest.mark.usefixtures("fresh_host")
 def test_other_systems_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_module.sys, "platform", "darwin")
+    monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(SandboxError, match="Linux only; this machine has darwin"):
         sandbox_host()
 
@@ -172,7 +171,7 @@ def test_forbidden_namespaces_are_explained(
     fake = tmp_path / "bwrap"
     fake.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
     fake.chmod(0o755)
-    monkeypatch.setattr(host_module.sys, "platform", "linux")
+    monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(SandboxError, match=r"uid map: Permission denied.*user namespaces"):
         sandbox_host()

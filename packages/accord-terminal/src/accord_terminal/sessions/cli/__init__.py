@@ -71,7 +71,9 @@ class _SessionGroup(click.Group):
         try:
             return super().invoke(ctx)
         except AccordError as exc:
-            if not isinstance(exc, import_module("accord_terminal.sessions.records").SessionsError):
+            from accord_terminal.sessions.records import SessionsError
+
+            if not isinstance(exc, SessionsError):
                 raise
             messages = import_module("accord_terminal.ask.views")
             lines = messages.failure_lines(

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from accord.agent.client_adapter import PermissionQuestion
-from accord.agent.updates import ToolCallUpdate
+from accord.agent.updates import PermissionQuestion, ToolCallUpdate
 from accord.client.elicitation import ElicitationForm, FormField, FormValues, UrlElicitationRequest
 from accord.client.events import Decision, PermissionRequest
 from accord.client.permissions import allow, deny

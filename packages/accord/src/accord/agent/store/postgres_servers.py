@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-import asyncpg
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 from msgspec import Struct
 
 from accord.errors import SessionTaken, StoreUnavailable
