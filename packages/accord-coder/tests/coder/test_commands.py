@@ -240,6 +240,7 @@ async def test_init_and_review_prompt_a_language_model(version: int, tmp_path: P
         await harness.prompt("/review the locks")
         init, review = prompts(harness)
         assert init.startswith("Write AGENTS.md")
+        assert review.startswith("Review the changes")
         assert review.endswith("Look above all at: the locks\n")
 
 

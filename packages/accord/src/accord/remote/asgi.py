@@ -59,10 +59,7 @@ from accord.transports.memory import relay
 from accord.transports.process import argv_of, process
 from accord.transports.registry import DEFAULT_PATH, REMOTE_FRAME_BYTES
 
-__all__ = (
-    "RemoteApp",
-    "ServeConnection",
-)
+__all__ = ("RemoteApp", "ServeConnection", "asgi", "serve_process")
 
 # The ASGI application that serves an agent on the network.
 

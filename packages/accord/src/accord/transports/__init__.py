@@ -11,3 +11,5 @@ Apart are `guardian.py`, which runs as a program, and what is imported on one pl
 is needed: `process_group_windows.py`, `http2.py`. A server imports `websocket_base.py` without the
 client.
 """
+
+__all__ = ()

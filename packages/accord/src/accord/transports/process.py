@@ -48,6 +48,8 @@ from accord.transports.process_group import CREATION_FLAGS, Mark, ProcessGroup, 
 from accord.transports.stdio import PipeTransport, Reader, open_reader
 
 __all__ = (
+    "LastLines",
+    "ProcessOutput",
     "ProcessTransport",
     "argv_of",
     "process",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import accord.wire.shared as shared
 from accord.v1 import client_requests, content, initialize, session, updates
 from accord.v1.client_requests import *
 from accord.v1.content import *
 from accord.v1.initialize import *
 from accord.v1.session import *
 from accord.v1.updates import *
-from accord.wire import shared
 from accord.wire.base import Unknown
 from accord.wire.shared import *
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import accord.wire.shared as shared
 from accord.v2 import client_requests, content, initialize, session, updates
 from accord.v2.client_requests import *
 from accord.v2.content import *
 from accord.v2.initialize import *
 from accord.v2.session import *
 from accord.v2.updates import *
-from accord.wire import shared
 from accord.wire.base import Unknown
 from accord.wire.shared import *
 
