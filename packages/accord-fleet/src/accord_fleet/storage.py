@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import importlib
 import os
 import secrets
 import shutil
@@ -72,9 +71,10 @@ def open_address(address: str) -> IO[bytes]:
 
 def _fsspec() -> Any:
     try:
-        return importlib.import_module("fsspec")
+        import fsspec  # pyright: ignore[reportMissingTypeStubs]  # it needs a third of a second
     except ImportError:
         raise OSError("addresses need the extra `fleet` (fsspec)") from None
+    return fsspec
 
 
 PRIVATE_FILE = 0o600
@@ -231,10 +231,8 @@ class FsspecStorage:
     def __init__(self, address: str) -> None:
         self.address: str = address
         self.folder: None = None
-        # Imported for addresses only: it needs a third of a second.
-        fsspec: Any = importlib.import_module("fsspec")
         try:
-            self._files, self._root = fsspec.core.url_to_fs(address)
+            self._files, self._root = _fsspec().core.url_to_fs(address)
         except (ImportError, ValueError) as error:
             raise DatasetError(f"{address}: {error}") from error
         self._root = self._root.rstrip("/")

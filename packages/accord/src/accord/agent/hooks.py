@@ -350,3 +350,47 @@ async def disable_known_provider(agent: ProvidersMixin, provider_id: str) -> Non
             if provider.required:
                 raise InvalidParams("The provider is required")
             await agent.disable_provider(provider_id)
+
+
+# What an agent serves.
+
+# Served by agents with a store, in both versions.
+STORE_CALLS = frozenset(
+    {
+        "fork_session",
+        "list_sessions",
+        "session_status",
+        "set_session_title",
+        "archive_session",
+        "unarchive_session",
+        "delete_session",
+    }
+)
+# Served by agents that use MCP servers of the client; no stable client calls it.
+MCP_CALLS = frozenset({"notify_mcp"})
+PROVIDER_CALLS = frozenset({"list_providers", "set_provider", "disable_provider"})
+
+
+def served_calls(
+    agent: AgentHooks, always: frozenset[str], store: frozenset[str], auth: frozenset[str]
+) -> frozenset[str]:
+    """Return the calls that an agent serves; the sets are those of the version."""
+    served = always
+    if agent.store is not None:
+        served |= store
+    if isinstance(agent, AuthenticationMixin):
+        served |= auth
+    if isinstance(agent, ProvidersMixin):
+        served |= PROVIDER_CALLS
+    if "acp" in agent.mcp_transports:
+        served |= MCP_CALLS
+    return served
+
+
+def auth_methods_for(
+    agent: AgentHooks, *, terminals: bool
+) -> list[AgentAuthMethod | TerminalAuthMethod]:
+    """Return the auth methods that the client can use; `terminals` if it runs some (R-AUTH-13)."""
+    if not isinstance(agent, AuthenticationMixin):
+        return []
+    return [m for m in agent.auth_methods if terminals or isinstance(m, AgentAuthMethod)]

@@ -6,35 +6,12 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from accord.agent.hooks import (
-    AgentAuthMethod,
-    AuthenticationMixin,
-    ProvidersMixin,
-    TerminalAuthMethod,
-)
-
 if TYPE_CHECKING:
     from accord.agent.client_adapter import VersionTypes
     from accord.agent.handlers import SharedHandlers
     from accord.agent.hooks import AgentHooks
     from accord.agent.session import ConnectedClient
     from accord.version import ProtocolVersion
-
-# Served by agents with a store, in both versions.
-STORE_CALLS = frozenset(
-    {
-        "fork_session",
-        "list_sessions",
-        "session_status",
-        "set_session_title",
-        "archive_session",
-        "unarchive_session",
-        "delete_session",
-    }
-)
-# Served by agents that use MCP servers of the client; no stable client calls it.
-MCP_CALLS = frozenset({"notify_mcp"})
-PROVIDER_CALLS = frozenset({"list_providers", "set_provider", "disable_provider"})
 
 
 class RoleConnection(Protocol):
@@ -77,31 +54,6 @@ class SharedRole:
 
     async def extension_notification(self, method: str, params: Any, context: Any) -> None:
         await self._agent.extension_notification(method, params, self._connection.client)
-
-
-def served_calls(
-    agent: AgentHooks, always: frozenset[str], store: frozenset[str], auth: frozenset[str]
-) -> frozenset[str]:
-    """Return the calls that an agent serves; the sets are those of the version."""
-    served = always
-    if agent.store is not None:
-        served |= store
-    if isinstance(agent, AuthenticationMixin):
-        served |= auth
-    if isinstance(agent, ProvidersMixin):
-        served |= PROVIDER_CALLS
-    if "acp" in agent.mcp_transports:
-        served |= MCP_CALLS
-    return served
-
-
-def auth_methods_for(
-    agent: AgentHooks, *, terminals: bool
-) -> list[AgentAuthMethod | TerminalAuthMethod]:
-    """Return the auth methods that the client can use; `terminals` if it runs some (R-AUTH-13)."""
-    if not isinstance(agent, AuthenticationMixin):
-        return []
-    return [m for m in agent.auth_methods if terminals or isinstance(m, AgentAuthMethod)]
 
 
 def implementation_to_wire(types: VersionTypes, agent: AgentHooks) -> Any:

@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from accord import v2
-from accord.agent.hooks import AgentAuthMethod, AuthenticationMixin, overrides_auth_status
-from accord.agent.role import (
+from accord.agent.hooks import (
     MCP_CALLS,
     STORE_CALLS,
+    AgentAuthMethod,
+    AuthenticationMixin,
+    auth_methods_for,
+    overrides_auth_status,
+    served_calls,
+)
+from accord.agent.role import (
     RoleConnection,
     SharedRole,
-    auth_methods_for,
     implementation_to_wire,
-    served_calls,
     system_prompt_to_wire,
 )
 from accord.wire.base import replace
