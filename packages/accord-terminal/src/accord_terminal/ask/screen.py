@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
     from accord.client.session import ClientSession, ClientTurn
 
-# What `accord ask` asks the user at the terminal: permissions, forms, URLs.
-
 # The summary line of a turn.
 
 

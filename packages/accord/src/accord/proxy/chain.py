@@ -232,6 +232,7 @@ class Chain:
 def chain(*components: ComponentLike | Chain) -> Chain:
     """Return the chain of these components, for `connect`: proxies, and an agent as the last.
 
+    Requests of the client pass the proxies in this order, updates of the agent in the opposite one.
     A component is a Python file, a command (one string, or its words), an address (`ws://…`), a
     `Proxy` or an `Agent` of this process or its class, another chain, or what `component` returns.
     Objects run in this process, commands in their own. The components start when the client
