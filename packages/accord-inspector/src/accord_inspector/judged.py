@@ -289,10 +289,6 @@ def _work(worker: _Worker) -> None:
             worker.finish()
 
 
-if __name__ == "__main__":
-    main(sys.argv[1])
-
-
 _LINE_BYTES = 16 * 1024 * 1024
 _MAX_MESSAGES = 50_000  # whose broken rules are kept; more are counted only
 _MAX_OF_ONE = 20  # broken rules of one message that are kept
@@ -420,3 +416,7 @@ class Judged:
                 self.problem = "The process that judges the messages has ended"
                 return
             self.take(_decode(read))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
