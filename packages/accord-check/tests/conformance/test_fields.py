@@ -188,7 +188,7 @@ def test_value_without_a_rule_is_reported_with_the_valid_values() -> None:
 
 
 def test_renaming_a_wire_type_or_member_cannot_change_a_verdict_unnoticed() -> None:
-    with pytest.raises(TypeError, match=r"accord\.v1\.prompt\.PromptResponse has no member why"):
+    with pytest.raises(TypeError, match=r"accord\.v1\.session\.PromptResponse has no member why"):
         fields(v1.PromptResponse, "why")
     with pytest.raises(TypeError, match="PromptResponse has stopReason"):
         absent(v1.PromptResponse, "stopReason")
