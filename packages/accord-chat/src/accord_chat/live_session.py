@@ -1,7 +1,7 @@
 """One session while it is open: sends the queued prompts, and keeps what the agent reports.
 
 `LiveSession.run` opens the session, runs the turns, and logs in if the agent requires it. Screens
-and lines read its properties, and are told of changes as its `Watcher`. `SessionOptions` restores
+and lines read its properties, and get changes as its `Watcher`. `SessionOptions` restores
 modes and options when the agent is started again.
 """
 

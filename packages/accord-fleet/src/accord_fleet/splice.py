@@ -19,7 +19,7 @@ async def serve_unix(
 ) -> AsyncGenerator[None]:
     """Serve connections at a Unix socket in the block, and end them after it.
 
-    The socket is in a directory of the caller that nobody else can enter. A connection that fails
+    The socket is in a directory that only the caller can enter. A connection that fails
     is closed.
     """
     running: set[asyncio.Task[None]] = set()

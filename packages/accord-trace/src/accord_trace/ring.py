@@ -155,7 +155,7 @@ _SIGNALS = 4096
 
 
 class RingReader:
-    """Hands blocks to `record`, in a thread that has a processor only if nobody else wants it.
+    """Hands blocks to `record`, in a thread of the lowest priority.
 
     So the reader does not delay those who write, unless the ring fills: then it is emptied with the
     priority of other programs. So is what waits at the end.

@@ -477,7 +477,7 @@ _CONNECT_S = 30.0
 async def serve_allow_list(hosts: Sequence[str], path: Path) -> AsyncGenerator[None]:
     """Serve HTTP proxy requests at a Unix socket: CONNECT, and requests with a whole address.
 
-    The socket is in a directory of the caller that nobody else can enter.
+    The socket is in a directory that only the caller can enter.
     """
     proxy = _Proxy([HostRule.parse(host) for host in hosts])
     async with serve_unix(path, proxy.serve):

@@ -62,7 +62,7 @@ async def _initialize(context: AgentContext) -> None:
     """`initialize` is posted: alone, with an upgrade, with a null id, and a second time."""
     async with HttpProbe(context) as probe:
         message = initialize_message(context.version)
-        # An upgrade that is no WebSocket, as some clients send it for HTTP/2.
+        # An upgrade that is not WebSocket, as some clients send it for HTTP/2.
         upgrade = {"Connection": "Upgrade", "Upgrade": "accord-check"}
         reply = await probe.post(message, headers=upgrade)
         expect_status(context, "R-HTTP-45", reply, (200,), "`initialize` with an unknown Upgrade")
@@ -140,7 +140,7 @@ async def _headers(context: AgentContext) -> None:
             unknown = await probe.client.request(method, fields, sent)
             if method != "DELETE":  # R-HTTP-13 is about that
                 judge(rule, unknown, 404, f"a {method} with an unknown connection")
-        judge("R-HTTP-26", await probe.post(b'{"jsonrpc": "2.0", '), 400, "a body that is no JSON")
+        judge("R-HTTP-26", await probe.post(b'{"jsonrpc": "2.0", '), 400, "a body that is not JSON")
         judge("R-HTTP-26", await probe.post(b"4711"), 400, "a number as body")
         with_charset = {"Content-Type": "Application/JSON; charset=utf-8"}
         reply = await probe.post(note, headers=with_charset)
