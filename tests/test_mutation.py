@@ -9,11 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import mutants
 import pytest
 
-TOOLS = Path(__file__).parent.parent / "tools"
-sys.path.insert(0, str(TOOLS))
-import mutants  # noqa: E402
+from project import ROOT
+
+TOOLS = ROOT / "tools"
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs PID namespaces")
 
