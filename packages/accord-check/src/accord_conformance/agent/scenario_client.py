@@ -426,7 +426,7 @@ class ScenarioClient:
         return call
 
     def supports(self, what: str) -> bool:
-        """Return whether the agent advertises a capability, by its name in `capabilities.py`."""
+        """Return whether the agent advertises a capability, by its name in `_WHERE`."""
         return supports(what, self.version, self.result)
 
     def require(self, *what: str) -> None:

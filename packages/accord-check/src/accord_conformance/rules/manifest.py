@@ -19,11 +19,9 @@ from msgspec import Struct, convert, structs
 
 from accord.text.lenient_json import is_object
 
-# The authority of a rule: what demands it, and where.
-
-# The authority of a rule: the JSON schema, the text of the protocol (its pages and proposals, and
-# the JSON-RPC specification that it follows), only the reference SDKs, or Accord, which derived it
-# from other rules.
+# The authority of a rule, which is what demands it: the JSON schema, the text of the protocol (its
+# pages and proposals, and the JSON-RPC specification that it follows), only the reference SDKs, or
+# Accord, which derived it from other rules.
 Authority: TypeAlias = Literal["schema", "text", "sdk", "derived"]
 
 # Descriptions of the authorities, the strongest first.
