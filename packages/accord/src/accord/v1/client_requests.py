@@ -1,4 +1,4 @@
-"""client_requests (v1)."""
+"""What an agent of version 1 asks of its client: permission, forms, files and terminals."""
 
 from __future__ import annotations
 

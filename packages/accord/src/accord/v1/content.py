@@ -1,4 +1,4 @@
-"""content (v1)."""
+"""Values of version 1: ids, errors, and content blocks."""
 
 from __future__ import annotations
 

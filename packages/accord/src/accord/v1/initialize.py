@@ -1,4 +1,4 @@
-"""initialize (v1)."""
+"""The handshake of version 1, with capabilities, login and providers of models."""
 
 from __future__ import annotations
 

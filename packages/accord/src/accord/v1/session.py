@@ -1,4 +1,4 @@
-"""session (v1)."""
+"""Sessions of version 1: MCP servers, the requests that open and change sessions, and turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""updates (v1)."""
+"""What an agent of version 1 reports: commands, config options, tool calls, plans, subagents.
+
+`SessionUpdate`, the union of them all, is at the end.
+"""
 
 from __future__ import annotations
 

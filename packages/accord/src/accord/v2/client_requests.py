@@ -1,4 +1,4 @@
-"""client_requests (v2)."""
+"""What an agent of version 2 asks of its client: permission and forms."""
 
 from __future__ import annotations
 

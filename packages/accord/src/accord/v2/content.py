@@ -1,4 +1,4 @@
-"""content (v2)."""
+"""Values of version 2: ids, scalars, errors, and content blocks."""
 
 from __future__ import annotations
 

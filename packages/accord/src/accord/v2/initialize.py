@@ -1,4 +1,4 @@
-"""initialize (v2)."""
+"""The handshake of version 2, with capabilities, login and providers of models."""
 
 from __future__ import annotations
 

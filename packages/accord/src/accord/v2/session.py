@@ -1,4 +1,4 @@
-"""session (v2)."""
+"""Sessions of version 2: MCP servers, the requests that open and change sessions, and prompts."""
 
 from __future__ import annotations
 

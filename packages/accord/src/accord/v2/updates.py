@@ -1,4 +1,7 @@
-"""updates (v2)."""
+"""What an agent of version 2 reports: messages, tool calls, plans, terminals, states, subagents.
+
+`SessionUpdate`, the union of them all, is at the end.
+"""
 
 from __future__ import annotations
 
