@@ -108,7 +108,7 @@ _environment = {name: value for name, value in os.environ.items() if name.starts
 
 
 # Popen's options that a program forked by the server cannot have.
-_OWN_FORK = ("preexec_fn", "executable", "shell", "user", "group", "extra_groups")
+_OWN_FORK = ("preexec_fn", "shell", "user", "group", "extra_groups")
 _CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
 _CLONE_PARENT = 0x8000
 forks_more = True
@@ -131,6 +131,7 @@ class _ForkedPopen(Popen[Any]):
         if _Server.running is not None and not (
             inherits_patches
             or any(options.get(name) for name in _OWN_FORK)
+            or options.get("executable") not in (None, words[0])
             or not options.get("close_fds", True)
             or not Path(options.get("cwd") or ".").is_dir()
         ):
