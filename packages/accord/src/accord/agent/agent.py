@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from accord.agent.session import ConnectedClient, Session, ToolCallHandle, Turn
     from accord.agent.session_manager import SessionManager
     from accord.agent.store import SessionStore
+    from accord.agent.work import SteeringMessage
     from accord.types.session import AuthAccount, AuthState, Implementation, StopReason
     from accord.version import ProtocolVersion
     from accord.wire.protocol import ProtocolSpec
@@ -55,6 +56,8 @@ class Agent:
     """The accepted modes of a system prompt of the client: append, override (unstable)."""
     store: SessionStore | None = None
     """Where sessions are stored, so that they can be listed, loaded, resumed and deleted."""
+    steering: bool = False
+    """Whether `prompt` reads what the user says while it works: see `Turn.steering`."""
     unstable: bool = False
     """Whether the agent supports unstable parts of the protocol.
 
@@ -73,6 +76,15 @@ class Agent:
         A cancel cancels this coroutine. The stop reason is then `cancelled`, however it ends.
         """
         raise MethodNotFound
+
+    async def steer(self, turn: Turn, message: SteeringMessage) -> None:
+        """Take what the user says while a turn runs; by default `turn.steering` gives it.
+
+        Override it to put the message where your model reads it before its next step. Raise
+        `RequestError` to refuse it. Clients see that the agent can be steered if it is
+        overridden, or if `steering` is true.
+        """
+        turn.add_steering(message)
 
     async def open_session(self, session: Session) -> None:
         """Set up a session that is new or reopened: its options, commands and data."""

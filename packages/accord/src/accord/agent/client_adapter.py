@@ -566,6 +566,7 @@ class VersionTypes(Protocol):
     PlanMarkdown: type[Any]
     PlanRemoved: type[Any]
     PlanUpdate: type[Any]
+    PromptRequest: type[Any]
     ProviderCurrentConfig: type[Any]
     ProviderInfo: type[Any]
     RequiresActionState: type[Any]

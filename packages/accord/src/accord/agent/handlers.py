@@ -16,13 +16,16 @@ from accord.agent.hooks import (
 from accord.agent.session_core import SessionCore
 from accord.agent.session_manager import SessionManager, SessionSetup
 from accord.connection.tasks import run_at_once
-from accord.errors import InvalidParams
+from accord.errors import DecodeError, InvalidParams
 from accord.types.mcp import McpServer, McpServerAcp, McpServerHttp, McpServerSse, McpServerStdio
 from accord.types.session import SystemPrompt
+from accord.types.steering import requires_prompt, result
+from accord.wire.codec import convert
 
 if TYPE_CHECKING:
     from accord.agent.client_adapter import VersionTypes
     from accord.connection.routes import Context
+    from accord.types.content import ContentBlock
 
 # The system prompt of a client, for agents that accept one (unstable).
 
@@ -93,6 +96,29 @@ class SharedHandlers:
     async def _new_session(self, params: Any) -> Any:
         core = await self.manager.new_session(self.setup_from(params))
         return self._types.NewSessionResponse(session_id=core.id, **self.session_fields(core))
+
+    # Turns.
+
+    def content_from(self, request: Any) -> tuple[ContentBlock, ...]:
+        """Return the content of a prompt."""
+        raise NotImplementedError
+
+    async def start_detached(self, request: Any, context: Context) -> None:
+        """Start a turn that no request waits for."""
+        raise NotImplementedError
+
+    async def steer(self, params: Any, context: Context) -> dict[str, Any]:
+        """Give the running turn a message of the user: the extension `_session/steering`."""
+        try:
+            request = convert(params, self._types.PromptRequest)
+        except DecodeError as exc:
+            raise InvalidParams(f"Expected the params of a prompt: {exc}") from None
+        if await self.manager.steer(request.session_id, self.content_from(request)):
+            return result("injected")
+        if requires_prompt(request.meta):
+            return result("promptRequired")
+        await self.start_detached(request, context)
+        return result("startedNewTurn")
 
     def notify_mcp(self, params: Any, context: Context) -> None:
         """Pass on a notification of an MCP server, before any later message is handled."""

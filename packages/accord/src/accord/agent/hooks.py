@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from accord.agent.session import ConnectedClient, Session, ToolCallHandle, Turn
     from accord.agent.session_core import SessionCore
     from accord.agent.store import SessionStore
+    from accord.agent.work import SteeringMessage
     from accord.types.session import Implementation, StopReason
     from accord.wire.protocol import ProtocolSpec
 
@@ -38,6 +39,7 @@ _WAITS = ("Awaitable", "Coroutine", "Future", "Task")
 # Methods that agents override: a similar name is likely to be a mistake.
 _HOOKS = (
     "prompt",
+    "steer",
     "decide_permission",
     "open_session",
     "close_session",
@@ -66,11 +68,14 @@ class AgentHooks(Protocol):
     @property
     def system_prompt(self) -> frozenset[str]: ...
     @property
+    def steering(self) -> bool: ...
+    @property
     def unstable(self) -> bool: ...
     @property
     def spec_v1(self) -> ProtocolSpec | None: ...
 
     async def prompt(self, turn: Turn) -> StopReason | None: ...
+    async def steer(self, turn: Turn, message: SteeringMessage) -> None: ...
     async def open_session(self, session: Session) -> None: ...
     async def close_session(self, session: Session) -> None: ...
     async def set_option(self, session: Session, option_id: str, value: str | bool) -> None: ...
@@ -90,6 +95,11 @@ def is_default(agent: object, hook: str) -> bool:
     """Return whether an agent, or a class of agents, has not overridden a hook."""
     module = getattr(getattr(agent, hook, None), "__module__", "accord.agent.agent")
     return module in ("accord.agent.agent", "accord.agent.hooks")
+
+
+def can_be_steered(agent: AgentHooks) -> bool:
+    """Return whether an agent takes messages while it works."""
+    return agent.steering or not is_default(agent, "steer")
 
 
 def check_hooks(cls: type[Any]) -> None:

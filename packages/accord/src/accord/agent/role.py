@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from accord.agent.hooks import can_be_steered
+from accord.types.steering import ADVERTISED, STEERING
+
 if TYPE_CHECKING:
     from accord.agent.client_adapter import VersionTypes
     from accord.agent.handlers import SharedHandlers
@@ -50,10 +53,17 @@ class SharedRole:
         return handle
 
     async def extension_request(self, method: str, params: Any, context: Any) -> Any:
+        if method == STEERING and can_be_steered(self._agent):
+            return await self._handlers.steer(params, context)
         return await self._agent.extension_request(method, params, self._connection.client)
 
     async def extension_notification(self, method: str, params: Any, context: Any) -> None:
         await self._agent.extension_notification(method, params, self._connection.client)
+
+
+def initialize_meta(agent: AgentHooks) -> dict[str, Any] | None:
+    """Return the `_meta` of the response to `initialize`."""
+    return ADVERTISED if can_be_steered(agent) else None
 
 
 def implementation_to_wire(types: VersionTypes, agent: AgentHooks) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from types import NoneType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +16,7 @@ from accord.agent.updates import (
     MessageUpdate,
     Update,
 )
-from accord.agent.work import TurnState, current_turn
+from accord.agent.work import SteeringMessage, TurnState, current_turn
 from accord.text.excerpt import excerpt
 from accord.types.content import (
     AudioContent,
@@ -528,6 +528,34 @@ class Turn(WorkActions):
     def _parts(self, kind: type[PartT]) -> tuple[PartT, ...]:
         return tuple(part for part in self.content if isinstance(part, kind))
 
+    def continued(self, content: Sequence[ContentBlock]) -> Turn:
+        """Return the same turn with what the user has said later as its prompt."""
+        turn = Turn(self.session, self._core, self._state, self._toolbox, tuple(content))
+        turn.token_usage, turn.end_meta = self.token_usage, self.end_meta
+        return turn
+
+    # What the user says while the agent works.
+
+    async def steering(self) -> AsyncGenerator[SteeringMessage]:
+        """Yield what the user says from now on, until the turn ends; `Agent.steering` is needed.
+
+            async for message in turn.steering():
+                plan.append(message.text)
+
+        Each message is given once: here, or by `take_steering`. One that was not taken when the
+        handler returns is a further prompt of the same turn.
+        """
+        while (message := await self._state.steering.next()) is not None:
+            yield message
+
+    def add_steering(self, message: SteeringMessage) -> None:
+        """Give the turn a message, which `steering` or `take_steering` returns."""
+        self._state.steering.add(message)
+
+    def take_steering(self) -> list[SteeringMessage]:
+        """Return what the user has said since the last call, to be read between two steps."""
+        return self._state.steering.take()
+
     # Where it runs.
 
     @property
@@ -538,13 +566,16 @@ class Turn(WorkActions):
     async def history(self) -> list[Update]:
         """Return what was said and done before this prompt; nothing without a store."""
         updates = await self._core.history()
-        for at, update in enumerate(updates):
-            match update:
-                case MessageUpdate("user", self._state.message_id):
-                    return updates[:at]
-                case _:
-                    pass
-        return updates
+        ids = self._state.prompt_ids
+        last = ids[-1] if ids else None
+        before: list[Update] = []
+        for update in updates:
+            if isinstance(update, MessageUpdate) and update.role == "user" and update.message_id in ids:
+                if update.message_id == last:
+                    break
+            else:
+                before.append(update)
+        return before
 
     # Its end.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -29,7 +29,7 @@ from accord.agent.updates import (
     TurnEnded,
     TurnError,
 )
-from accord.agent.work import STOP_S, TurnState, current_turn
+from accord.agent.work import STOP_S, SteeringMessage, TurnState, current_turn
 from accord.connection.tasks import ends_process, is_being_cancelled, is_dropped, is_stopped
 from accord.errors import (
     AccordError,
@@ -174,26 +174,45 @@ class TurnRunner:
         """Store the prompt as the user's message; a cancel takes effect after that."""
         core = self.core
         self.state.message_id = core.next_id("message")
+        self.state.prompt_ids = (self.state.message_id,)
         work = core.store_update(MessageUpdate("user", self.state.message_id, self.turn.content))
         if not core.is_stored:
             await work  # which waits for nothing
-            core.end_message()
-            return
-        storing = asyncio.ensure_future(work)
-        while not storing.done():
-            try:
-                await asyncio.shield(storing)
-            except asyncio.CancelledError:
-                self.state.cancelled = True
-        storing.result()
+        elif await _finished(work):
+            self.state.cancelled = True
         core.end_message()
+
+    async def steer(self, content: tuple[ContentBlock, ...]) -> bool:
+        """Give the running turn a message of the user; return False if it has just ended.
+
+        The message is stored where it arrives, even if the request is cancelled meanwhile.
+        """
+        steering = self.state.steering
+        if not steering.is_open or self.state.cancelled:
+            return False
+        with steering.arrival():
+            await _finished(self._take(SteeringMessage(self.core.next_id("message"), content)))
+        return True
+
+    async def _take(self, message: SteeringMessage) -> None:
+        core, agent = self.core, self._agent
+        # The agent may refuse it; where a turn only collects it, it is stored before it is read.
+        refusable = not is_default(agent, "steer")
+        if refusable:
+            await agent.steer(self.turn, message)
+        update = MessageUpdate("user", message.id, message.content)
+        core.end_message()
+        # As with prompts: a client of version 1 knows what its user has said.
+        await (core.store_update(update) if core.client_adapter.version == 1 else core.publish(update))
+        if not refusable:
+            await agent.steer(self.turn, message)
 
     async def run(self) -> TurnEnded:
         """Call the agent's handler; return how the turn ended, which is stored, not yet sent."""
         state, core = self.state, self.core
         state.task = asyncio.current_task()
         current_turn.set(state)
-        ended = TurnEnded("cancelled") if state.cancelled else await self._call_handler()
+        ended = TurnEnded("cancelled") if state.cancelled else await self._work()
         if state.cancelled or is_stopped() or ended.stop_reason == "cancelled":
             ended = TurnEnded("cancelled")
             await self._absorb_cancel()
@@ -205,6 +224,23 @@ class TurnRunner:
         if not core.closed:
             await core.store_update(ended)
         return ended
+
+    async def _work(self) -> TurnEnded:
+        """Call the handler, and again for what the user has said that it has not read."""
+        state, steering = self.state, self.state.steering
+        steering.is_open, state.steer = True, self.steer
+        try:
+            ended = await self._call_handler()
+            while not state.cancelled and ended.failure is None and ended.stop_reason != "cancelled":
+                if not (messages := await steering.close()):
+                    break
+                state.prompt_ids = tuple(message.id for message in messages)
+                self.turn = self.turn.continued([part for m in messages for part in m.content])
+                ended = await self._call_handler()
+            return ended
+        finally:
+            steering.end()
+            state.steer = None
 
     async def _absorb_cancel(self) -> None:
         """Withdraw the cancel from the task, so that the end of the turn can be sent."""
@@ -257,6 +293,19 @@ class TurnRunner:
             # Its text is not sent to the client (R-ERR-05), except for files that it named.
             error = file_failure(exc) or InternalError()
         return TurnEnded("error", TurnError(error.code, error.message, _data_of(error)))
+
+
+async def _finished(work: Coroutine[Any, Any, None]) -> bool:
+    """Wait for the end of the work, whatever happens; return whether this task was cancelled."""
+    cancelled = False
+    running = asyncio.ensure_future(work)
+    while not running.done():
+        try:
+            await asyncio.shield(running)
+        except asyncio.CancelledError:
+            cancelled = True
+    running.result()
+    return cancelled
 
 
 def _log_clients_fault(what: str, error: AccordError) -> None:
@@ -615,6 +664,21 @@ class SessionManager:
         self, session_id: str, content: tuple[ContentBlock, ...], meta: dict[str, Any] | None
     ) -> TurnRunner:
         """Return the turn of a prompt, not yet queued; raise `RequestError` for an invalid one."""
+        session = self._session_for(session_id, content)
+        return TurnRunner(self.agent, session, self.cores[session_id], content, meta)
+
+    async def steer(self, session_id: str, content: tuple[ContentBlock, ...]) -> bool:
+        """Give the running turn a message; return False if none runs, or if it is cancelled.
+
+        Raise `RequestError` for an invalid message, and if the agent refuses it.
+        """
+        self._session_for(session_id, content)
+        queue = self.cores[session_id].turn_queue
+        steer = queue[0].steer if queue else None
+        return steer is not None and await steer(content)
+
+    def _session_for(self, session_id: str, content: tuple[ContentBlock, ...]) -> Session:
+        """Return the session of a prompt; raise `RequestError` for an invalid one."""
         session = self.sessions.get(session_id)
         if session is None:
             self.agent.check_auth()
@@ -625,7 +689,7 @@ class SessionManager:
         for part in content:
             if (kind := _capability_for(part)) not in (None, *self.agent.prompt_capabilities):
                 raise InvalidParams("The prompt holds what was not offered", data={"type": kind})
-        return TurnRunner(self.agent, session, self.cores[session_id], content, meta)
+        return session
 
     # Closing.
 

@@ -10,10 +10,11 @@ from accord import v1
 from accord.agent.client_adapter import mode_of, usage_to_wire
 from accord.agent.handlers import SharedHandlers
 from accord.agent.session_core import SessionCore
-from accord.agent.session_manager import SessionManager
+from accord.agent.session_manager import SessionManager, TurnRunner
 from accord.agent.updates import OptionsUpdate
 from accord.agent.v1 import ClientAdapterV1, modes_to_wire
 from accord.errors import InvalidParams, InvalidRequest, RequestError
+from accord.types.content import ContentBlock
 from accord.types.convert_v1 import content_from_wire
 
 
@@ -64,8 +65,29 @@ class HandlersV1(SharedHandlers):
         await self.manager.close(params.session_id)
         return v1.CloseSessionResponse()
 
+    def content_from(self, request: v1.PromptRequest) -> tuple[ContentBlock, ...]:
+        return tuple(content_from_wire(block) for block in request.prompt)
+
+    async def start_detached(self, request: v1.PromptRequest, context: v1.AgentContext) -> None:
+        content = self.content_from(request)
+        runner = self.manager.start_turn(request.session_id, content, request.meta)
+        runner.enqueue()
+        context.start(self._run_detached(runner))
+
+    async def _run_detached(self, runner: TurnRunner) -> None:
+        await runner.wait_for_turn()
+        try:
+            await runner.store_prompt()
+            await runner.run()
+            await self._client_adapter.flush_tool_content(runner.core.id)
+        finally:
+            runner.core.set_idle()
+            runner.dequeue()
+        if runner.exit_error is not None:
+            raise runner.exit_error
+
     async def prompt(self, params: v1.PromptRequest, context: v1.AgentContext) -> v1.PromptResponse:
-        content = tuple(content_from_wire(block) for block in params.prompt)
+        content = self.content_from(params)
         runner = self.manager.start_turn(params.session_id, content, params.meta)
         core = runner.core
         if core.turn_queue:

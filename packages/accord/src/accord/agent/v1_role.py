@@ -18,6 +18,7 @@ from accord.agent.role import (
     RoleConnection,
     SharedRole,
     implementation_to_wire,
+    initialize_meta,
     system_prompt_to_wire,
 )
 from accord.wire.base import replace
@@ -66,6 +67,7 @@ class AgentRoleV1(SharedRole, v1.AgentRole):
             auth_methods=[
                 _auth_method(m) for m in auth_methods_for(self._agent, terminals=terminals)
             ],
+            meta=initialize_meta(self._agent),
         )
 
     def capabilities(self) -> v1.AgentCapabilities:

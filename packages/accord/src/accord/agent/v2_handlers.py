@@ -17,6 +17,7 @@ from accord.agent.v2 import commands_to_wire, options_to_wire
 from accord.connection.routes import Context
 from accord.connection.tasks import ends_process, is_dropped
 from accord.errors import InternalError, InvalidParams, RequestError, TransportError
+from accord.types.content import ContentBlock
 from accord.types.convert_v2 import content_from_wire
 
 log: logging.Logger = logging.getLogger("accord.agent")
@@ -80,8 +81,14 @@ class HandlersV2(SharedHandlers):
             await self.manager.close(params.session_id)
         return v2.CloseSessionResponse()
 
+    def content_from(self, request: v2.PromptRequest) -> tuple[ContentBlock, ...]:
+        return tuple(content_from_wire(block) for block in request.prompt)
+
+    async def start_detached(self, request: v2.PromptRequest, context: v2.AgentContext) -> None:
+        await self.prompt(request, context)
+
     async def prompt(self, params: v2.PromptRequest, context: v2.AgentContext) -> v2.PromptResponse:
-        content = tuple(content_from_wire(block) for block in params.prompt)
+        content = self.content_from(params)
         runner = self.manager.start_turn(params.session_id, content, params.meta)
         runner.enqueue()
         await runner.wait_for_turn()  # R-PROMPT-24, R-PROMPT-27

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
+from msgspec import Struct
+
 from accord.connection.tasks import Tasks, cancel, ends_process, is_dropped
 from accord.errors import AccordError, TransportError
+from accord.types.content import ContentBlock, text_of
 
 # Blocks that can be cancelled individually, without the task that runs them.
 
@@ -58,6 +62,81 @@ class CancelScope:
 current_turn: ContextVar[TurnState | None] = ContextVar("accord.agent.work")
 
 
+class SteeringMessage(Struct, frozen=True):
+    """What the user has said while the agent works."""
+
+    id: str
+    """The id of the message in the session."""
+    content: tuple[ContentBlock, ...]
+    """What the message holds."""
+
+    @property
+    def text(self) -> str:
+        """The text of the message; links and resources are written as Markdown."""
+        return text_of(self.content)
+
+
+class Steering:
+    """The messages of the user that arrive while a turn runs, until the agent takes them."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self._messages: deque[SteeringMessage] = deque()
+        self._arriving = 0
+        self._changed: asyncio.Event | None = None
+
+    @contextmanager
+    def arrival(self) -> Generator[None]:
+        """Hold the turn open while a message is stored; `is_open` was checked before."""
+        self._arriving += 1
+        try:
+            yield
+        finally:
+            self._arriving -= 1
+            self._notify()
+
+    def add(self, message: SteeringMessage) -> None:
+        """Add a message."""
+        self._messages.append(message)
+        self._notify()
+
+    def take(self) -> list[SteeringMessage]:
+        """Return the messages that were not taken yet."""
+        taken = list(self._messages)
+        self._messages.clear()
+        return taken
+
+    async def next(self) -> SteeringMessage | None:
+        """Wait for a message and take it; return None at the end of the turn."""
+        while not self._messages:
+            if not self.is_open:
+                return None
+            await self._wait()
+        return self._messages.popleft()
+
+    async def close(self) -> list[SteeringMessage]:
+        """Return the messages that were not taken; if there are none, let no more arrive."""
+        while self._arriving:
+            await self._wait()
+        if not self._messages:
+            self.end()
+        return self.take()
+
+    def end(self) -> None:
+        """Let no more messages arrive: the turn is over."""
+        self.is_open = False
+        self._notify()
+
+    async def _wait(self) -> None:
+        if self._changed is None or self._changed.is_set():
+            self._changed = asyncio.Event()
+        await self._changed.wait()
+
+    def _notify(self) -> None:
+        if self._changed is not None:
+            self._changed.set()
+
+
 class TurnState:
     """One turn, as the session and the code below `Turn` see it.
 
@@ -68,6 +147,10 @@ class TurnState:
         self.cancelled = False
         self.is_over = False  # what the turn began and did not end is background work now
         self.message_id = ""
+        self.prompt_ids: tuple[str, ...] = ()  # of the messages that the handler works on
+        self.steering = Steering()
+        # Gives the turn a message, while it runs; False if it has just ended.
+        self.steer: Callable[[tuple[ContentBlock, ...]], Awaitable[bool]] | None = None
         self.may_start: asyncio.Event = asyncio.Event()
         self.finished: asyncio.Event = asyncio.Event()
         self.task: asyncio.Task[object] | None = None  # that runs the handler
