@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from accord.agent.store.postgres import PostgresStore as PostgresStore
     from accord.agent.store.sqlite import SqliteStore as SqliteStore
     from accord.agent.session import Turn as Turn
+    from accord.agent.work import SteeringMessage as SteeringMessage
     from accord.client.agent_adapter import (
         SessionInfo as SessionInfo,
         SessionStatus as SessionStatus,
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
         SubagentSession as SubagentSession,
     )
     from accord.client.transcript import Transcript as Transcript
-    from accord.client.session import ClientTurn as ClientTurn
+    from accord.client.turn import ClientTurn as ClientTurn, Steered as Steered
     from accord.mcp.provider import tool as tool
     from accord.proxy.chain import Chain as Chain, chain as chain
     from accord.proxy.conductor import Component as Component
@@ -126,6 +127,7 @@ else:
             "accord.agent.store": "MemoryStore SessionStore",
             "accord.agent.store.postgres": "PostgresStore",
             "accord.agent.store.sqlite": "SqliteStore",
+            "accord.agent.work": "SteeringMessage",
             "accord.client.agent_adapter": "SessionInfo SessionStatus",
             "accord.client.ask": "AskResult ask",
             "accord.client.connect": "ConnectedAgent connect",
@@ -135,8 +137,9 @@ else:
                 "StateChanged Subagent TerminalOutputChunk Text Thought TitleChanged ToolCall "
                 "UnknownUpdate UpdatedAtChanged UsageChanged UserText"
             ),
-            "accord.client.session": "ClientSession ClientTurn SubagentSession",
+            "accord.client.session": "ClientSession SubagentSession",
             "accord.client.transcript": "Message Transcript",
+            "accord.client.turn": "ClientTurn Steered",
             "accord.mcp.provider": "tool",
             "accord.proxy.chain": "Chain chain component",
             "accord.proxy.conductor": "Component",

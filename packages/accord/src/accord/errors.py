@@ -35,6 +35,7 @@ __all__ = (
     "ResourceNotFound",
     "SessionTaken",
     "StartError",
+    "SteerTimeout",
     "StoreUnavailable",
     "TransportError",
     "TurnInterrupted",
@@ -99,6 +100,10 @@ class RemoteProtocolError(ProtocolError):
 
 class CancelTimeout(RemoteProtocolError):
     """The agent did not end a turn in time after it was cancelled."""
+
+
+class SteerTimeout(RemoteProtocolError):
+    """The agent did not say in time what became of a message; it may have it."""
 
 
 class UnsupportedVersion(RemoteProtocolError):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from accord.errors import AccordError
 
 if TYPE_CHECKING:
-    from accord.client.session import ClientTurn
+    from accord.client.turn import ClientTurn
     from accord_terminal.ask.views import LazyView
 
 

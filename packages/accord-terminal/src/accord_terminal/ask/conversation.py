@@ -33,7 +33,7 @@ from accord_terminal.toolkit.session_setup import apply_session_options, open_se
 
 if TYPE_CHECKING:
     from accord.client.handlers import Extension
-    from accord.client.session import ClientTurn
+    from accord.client.turn import ClientTurn
     from accord.transports.base import TransportFactory
     from accord.transports.registry import Reconnect
     from accord.types.content import ContentBlock

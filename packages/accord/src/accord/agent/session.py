@@ -570,11 +570,11 @@ class Turn(WorkActions):
         last = ids[-1] if ids else None
         before: list[Update] = []
         for update in updates:
-            if isinstance(update, MessageUpdate) and update.role == "user" and update.message_id in ids:
-                if update.message_id == last:
-                    break
-            else:
+            message_id = update.message_id if isinstance(update, MessageUpdate) else None
+            if message_id is None or message_id not in ids:
                 before.append(update)
+            elif message_id == last:
+                break
         return before
 
     # Its end.

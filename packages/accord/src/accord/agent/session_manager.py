@@ -203,7 +203,8 @@ class TurnRunner:
         update = MessageUpdate("user", message.id, message.content)
         core.end_message()
         # As with prompts: a client of version 1 knows what its user has said.
-        await (core.store_update(update) if core.client_adapter.version == 1 else core.publish(update))
+        is_known = core.client_adapter.version == 1
+        await (core.store_update(update) if is_known else core.publish(update))
         if not refusable:
             await agent.steer(self.turn, message)
 
@@ -231,8 +232,8 @@ class TurnRunner:
         steering.is_open, state.steer = True, self.steer
         try:
             ended = await self._call_handler()
-            while not state.cancelled and ended.failure is None and ended.stop_reason != "cancelled":
-                if not (messages := await steering.close()):
+            while ended.failure is None and ended.stop_reason != "cancelled":
+                if state.cancelled or not (messages := await steering.close()):
                     break
                 state.prompt_ids = tuple(message.id for message in messages)
                 self.turn = self.turn.continued([part for m in messages for part in m.content])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -48,7 +48,15 @@ from accord.types.session import (
     SystemPrompt,
     TokenUsage,
 )
+from accord.types.steering import (
+    PROMPT_REQUIRED,
+    STEERING,
+    SteeringOutcome,
+    is_advertised,
+    outcome_of,
+)
 from accord.version import ProtocolVersion
+from accord.wire.codec import to_builtins
 from accord.wire.protocol import Method
 
 # Applies the updates of one session to its transcript, and passes its events to consumers.
@@ -193,8 +201,10 @@ class SessionEventStream:
         "on_release",
         "on_subagent",
         "pending_echo",
+        "questions",
         "queue",
         "session_id",
+        "steer",
         "transcript",
         "turn_starts",
         "turn_unfinished",
@@ -204,6 +214,9 @@ class SessionEventStream:
         self.session_id: str = session_id
         self.transcript: Transcript = Transcript()
         self.queue: EventQueue | None = None  # of the running turn
+        # Says something to the agent in the running turn.
+        self.steer: Callable[..., Coroutine[Any, Any, Any]] | None = None
+        self.questions: int = 0  # to the user, which are not answered yet
         self.on_event: Callable[[Event], None] | None = None  # called for all events except `Text`
         self.on_disconnect: Callable[[BaseException], None] | None = None
         # Called when the session is closed or loaded again, if an event would end the turn.
@@ -629,6 +642,23 @@ class AgentAdapter:
     async def cancel(self, session_id: str) -> None:
         """Cancel the turn of a session."""
         raise NotImplementedError
+
+    @property
+    def can_be_steered(self) -> bool:
+        """Whether the agent advertises that it takes messages while it works."""
+        return is_advertised(self.remote.initialized.meta)
+
+    async def steer(
+        self, session_id: str, contents: Sequence[ContentBlock]
+    ) -> SteeringOutcome | None:
+        """Send a message for the running turn; return what became of it, None if not said."""
+        types = self.types
+        request = types.PromptRequest(
+            session_id=session_id,
+            prompt=[self.content_to_wire(content) for content in contents],
+            meta=PROMPT_REQUIRED,
+        )
+        return outcome_of(await self.remote.call_extension(STEERING, to_builtins(request)))
 
     async def cancel_tool_call(self, session_id: str, tool_call_id: str) -> None:
         """Cancel one tool call."""

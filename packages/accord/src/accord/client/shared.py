@@ -369,7 +369,11 @@ class SharedClientRole:
     async def _decide(self, stream: SessionEventStream, request: PermissionRequest) -> Any:
         """Return the response to a permission request."""
         types = self.types
-        option = await self._handlers.decide_permission(stream, request)
+        stream.questions += 1
+        try:
+            option = await self._handlers.decide_permission(stream, request)
+        finally:
+            stream.questions -= 1
         outcome = (
             types.CancelledPermissionOutcome()
             if option is None

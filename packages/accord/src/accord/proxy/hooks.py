@@ -30,7 +30,7 @@ from accord.client.events import (
     UserText,
     redacted_streams,
 )
-from accord.client.session import PromptCompletion
+from accord.client.turn import PromptCompletion
 from accord.connection.limits import FloodLog
 from accord.connection.tasks import Owning
 from accord.errors import DecodeError, InternalError, RequestCancelled, RequestError

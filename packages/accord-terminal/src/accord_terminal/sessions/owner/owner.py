@@ -43,8 +43,9 @@ from accord_terminal.toolkit.session_setup import option_values
 
 if TYPE_CHECKING:
     from accord.agent.client_adapter import ClientAdapter
-    from accord.client.session import ClientTurn, SessionView, SubagentSession
+    from accord.client.session import SessionView, SubagentSession
     from accord.client.transcript import Transcript
+    from accord.client.turn import ClientTurn
     from accord.transports.process import ProcessTransport
     from accord.types.content import ContentBlock
 
