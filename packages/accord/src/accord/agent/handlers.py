@@ -103,7 +103,7 @@ class SharedHandlers:
         """Return the content of a prompt."""
         raise NotImplementedError
 
-    async def start_detached(self, request: Any, context: Context) -> None:
+    async def start_detached(self, request: Any, context: Any) -> None:
         """Start a turn that no request waits for."""
         raise NotImplementedError
 

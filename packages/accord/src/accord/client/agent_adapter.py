@@ -56,7 +56,6 @@ from accord.types.steering import (
     outcome_of,
 )
 from accord.version import ProtocolVersion
-from accord.wire.codec import to_builtins
 from accord.wire.protocol import Method
 
 # Applies the updates of one session to its transcript, and passes its events to consumers.
@@ -649,16 +648,28 @@ class AgentAdapter:
         return is_advertised(self.remote.initialized.meta)
 
     async def steer(
-        self, session_id: str, contents: Sequence[ContentBlock]
+        self,
+        session_id: str,
+        contents: Sequence[ContentBlock],
+        injected: Callable[[], None] | None = None,
     ) -> SteeringOutcome | None:
-        """Send a message for the running turn; return what became of it, None if not said."""
+        """Send a message for the running turn; return what became of it, None if not said.
+
+        If the agent has it, `injected` was called before any later message was handled.
+        """
+
+        def on_result(found: Any) -> None:
+            if injected is not None and outcome_of(found) == "injected":
+                injected()
+
         types = self.types
         request = types.PromptRequest(
             session_id=session_id,
             prompt=[self.content_to_wire(content) for content in contents],
             meta=PROMPT_REQUIRED,
         )
-        return outcome_of(await self.remote.call_extension(STEERING, to_builtins(request)))
+        result = await self.remote.call_extension(STEERING, request, on_result=on_result)
+        return outcome_of(result)
 
     async def cancel_tool_call(self, session_id: str, tool_call_id: str) -> None:
         """Cancel one tool call."""

@@ -11,8 +11,9 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Literal, Self, TypeAlias
 
@@ -431,11 +432,10 @@ class ClientTurn(MustEnter):
             return self._queue_up(contents, "other messages wait before it")
         reason = "the agent cannot be steered"
         if self._adapter.can_be_steered:
-            outcome = await steer(self._adapter, self._stream.session_id, contents)
+            record = None if self._adapter.echoes_prompts else partial(self._record, contents)
+            outcome = await steer(self._adapter, self._stream.session_id, contents, record)
             match outcome:
                 case "injected":
-                    if not self._adapter.echoes_prompts:
-                        self._record(contents)
                     return Steered("injected")
                 case "startedNewTurn":
                     return Steered("started", reason="the turn had ended")
@@ -659,15 +659,20 @@ class ClientTurn(MustEnter):
 
 
 async def steer(
-    adapter: AgentAdapter, session_id: str, contents: Sequence[ContentBlock]
+    adapter: AgentAdapter,
+    session_id: str,
+    contents: Sequence[ContentBlock],
+    injected: Callable[[], None] | None = None,
 ) -> SteeringOutcome | None:
     """Ask the agent to take a message into the running turn; None if it cannot be steered.
+
+    If it has taken it, `injected` was called before any later message was handled.
 
     Raise `RequestError` if the agent refuses the message, `SteerTimeout` if it does not answer.
     """
     try:
         async with asyncio.timeout(STEER_TIMEOUT_S):
-            return await adapter.steer(session_id, contents)
+            return await adapter.steer(session_id, contents, injected)
     except MethodNotFound:
         return None
     except TimeoutError:

@@ -118,10 +118,22 @@ class Remote:
         if self._closed_variants and (gate := self._closed_variants.get(type(variant))):
             raise NotOffered(f"{name} with {type(variant).__name__}", gate)
 
-    async def call_extension(self, method: str, params: Any = UNSET) -> Any:
-        """Send an extension request and return its result as builtin values (R-EXT-04)."""
+    async def call_extension(
+        self,
+        method: str,
+        params: Any = UNSET,
+        *,
+        on_result: Callable[[Any], None] | None = None,
+    ) -> Any:
+        """Send an extension request and return its result as builtin values (R-EXT-04).
+
+        `on_result` gets the result before any later message is handled.
+        """
         _check_extension(method)
-        return await self.connection.call(method, params, decoder(Any))
+        decode = decoder(Any)
+        if on_result is not None:
+            decode = _with_callback(decode, on_result)
+        return await self.connection.call(method, params, decode)
 
     async def notify_extension(self, method: str, params: Any = UNSET) -> None:
         """Send an extension notification (R-EXT-04)."""

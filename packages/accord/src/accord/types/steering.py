@@ -51,4 +51,4 @@ def outcome_of(found: object) -> SteeringOutcome | None:
     if not isinstance(found, Mapping):
         return None
     outcome = cast("Mapping[str, Any]", found).get("outcome")
-    return cast("SteeringOutcome", outcome) if outcome in OUTCOMES else None
+    return outcome if outcome in OUTCOMES else None
