@@ -113,7 +113,9 @@ class SharedHandlers:
             request = convert(params, self._types.PromptRequest)
         except DecodeError as exc:
             raise InvalidParams(f"Expected the params of a prompt: {exc}") from None
-        if await self.manager.steer(request.session_id, self.content_from(request)):
+        content = self.content_from(request)
+        if (deliver := await self.manager.steer(request.session_id, content)) is not None:
+            context.start(deliver())
             return result("injected")
         if requires_prompt(request.meta):
             return result("promptRequired")

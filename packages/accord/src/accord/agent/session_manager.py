@@ -29,7 +29,7 @@ from accord.agent.updates import (
     TurnEnded,
     TurnError,
 )
-from accord.agent.work import STOP_S, SteeringMessage, TurnState, current_turn
+from accord.agent.work import STOP_S, Delivery, SteeringMessage, TurnState, current_turn
 from accord.connection.tasks import ends_process, is_being_cancelled, is_dropped, is_stopped
 from accord.errors import (
     AccordError,
@@ -182,31 +182,42 @@ class TurnRunner:
             self.state.cancelled = True
         core.end_message()
 
-    async def steer(self, content: tuple[ContentBlock, ...]) -> bool:
-        """Give the running turn a message of the user; return False if it has just ended.
+    async def steer(self, content: tuple[ContentBlock, ...]) -> Delivery | None:
+        """Store a message of the user for the running turn; return None if it has just ended.
 
-        The message is stored where it arrives, even if the request is cancelled meanwhile.
+        What is returned is called after the response, so that what the agent says to it follows.
+        An agent that overrides `steer` gets it before, since it may refuse it.
         """
-        steering = self.state.steering
+        core, agent, steering = self.core, self._agent, self.state.steering
         if not steering.is_open or self.state.cancelled:
-            return False
-        with steering.arrival():
-            await _finished(self._take(SteeringMessage(self.core.next_id("message"), content)))
-        return True
+            return None
+        message = SteeringMessage(core.next_id("message"), content)
+        is_default_steer = is_default(agent, "steer")
 
-    async def _take(self, message: SteeringMessage) -> None:
-        core, agent = self.core, self._agent
-        # The agent may refuse it; where a turn only collects it, it is stored before it is read.
-        refusable = not is_default(agent, "steer")
-        if refusable:
-            await agent.steer(self.turn, message)
-        update = MessageUpdate("user", message.id, message.content)
-        core.end_message()
-        # As with prompts: a client of version 1 knows what its user has said.
-        is_known = core.client_adapter.version == 1
-        await (core.store_update(update) if is_known else core.publish(update))
-        if not refusable:
-            await agent.steer(self.turn, message)
+        async def deliver() -> None:
+            try:
+                if is_default_steer:
+                    await agent.steer(self.turn, message)
+            finally:
+                steering.end_arrival()
+
+        async def store() -> None:
+            if not is_default_steer:
+                await agent.steer(self.turn, message)
+            update = MessageUpdate("user", message.id, message.content)
+            core.end_message()
+            # As with prompts: a client of version 1 knows what its user has said.
+            is_known = core.client_adapter.version == 1
+            await (core.store_update(update) if is_known else core.publish(update))
+            core.end_message()
+
+        steering.begin_arrival()
+        try:
+            await _finished(store())
+        except BaseException:
+            steering.end_arrival()
+            raise
+        return deliver
 
     async def run(self) -> TurnEnded:
         """Call the agent's handler; return how the turn ended, which is stored, not yet sent."""
@@ -668,15 +679,16 @@ class SessionManager:
         session = self._session_for(session_id, content)
         return TurnRunner(self.agent, session, self.cores[session_id], content, meta)
 
-    async def steer(self, session_id: str, content: tuple[ContentBlock, ...]) -> bool:
-        """Give the running turn a message; return False if none runs, or if it is cancelled.
+    async def steer(self, session_id: str, content: tuple[ContentBlock, ...]) -> Delivery | None:
+        """Give the running turn a message; return None if none runs, or if it is cancelled.
 
-        Raise `RequestError` for an invalid message, and if the agent refuses it.
+        What is returned is called after the response. Raise `RequestError` for an invalid
+        message, and if the agent refuses it.
         """
         self._session_for(session_id, content)
         queue = self.cores[session_id].turn_queue
         steer = queue[0].steer if queue else None
-        return steer is not None and await steer(content)
+        return None if steer is None else await steer(content)
 
     def _session_for(self, session_id: str, content: tuple[ContentBlock, ...]) -> Session:
         """Return the session of a prompt; raise `RequestError` for an invalid one."""

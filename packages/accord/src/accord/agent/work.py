@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
@@ -76,6 +76,10 @@ class SteeringMessage(Struct, frozen=True):
         return text_of(self.content)
 
 
+# Lets the agent read a message, once the client knows that the agent has it.
+Delivery: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+
+
 class Steering:
     """The messages of the user that arrive while a turn runs, until the agent takes them."""
 
@@ -85,15 +89,14 @@ class Steering:
         self._arriving = 0
         self._changed: asyncio.Event | None = None
 
-    @contextmanager
-    def arrival(self) -> Generator[None]:
-        """Hold the turn open while a message is stored; `is_open` was checked before."""
+    def begin_arrival(self) -> None:
+        """Hold the turn open for a message that is being stored; `is_open` was checked before."""
         self._arriving += 1
-        try:
-            yield
-        finally:
-            self._arriving -= 1
-            self._notify()
+
+    def end_arrival(self) -> None:
+        """Let the turn end: the message was added, or it does not come."""
+        self._arriving -= 1
+        self._notify()
 
     def add(self, message: SteeringMessage) -> None:
         """Add a message."""
@@ -149,8 +152,8 @@ class TurnState:
         self.message_id = ""
         self.prompt_ids: tuple[str, ...] = ()  # of the messages that the handler works on
         self.steering = Steering()
-        # Gives the turn a message, while it runs; False if it has just ended.
-        self.steer: Callable[[tuple[ContentBlock, ...]], Awaitable[bool]] | None = None
+        # Gives the turn a message, while it runs; see `TurnRunner.steer`.
+        self.steer: Callable[[tuple[ContentBlock, ...]], Awaitable[Delivery | None]] | None = None
         self.may_start: asyncio.Event = asyncio.Event()
         self.finished: asyncio.Event = asyncio.Event()
         self.task: asyncio.Task[object] | None = None  # that runs the handler
