@@ -43,6 +43,7 @@ from accord.transports.registry import Reconnect, RemoteOptions, is_url, transpo
 from accord.types.mcp import McpServer, mcp_transport
 from accord.types.must_await import must_await, must_enter, must_iterate
 from accord.types.session import AuthStatus, Implementation, ProviderInfo, SystemPrompt
+from accord.types.steering import STEERING
 from accord.types.validation import require_type, type_error
 from accord.version import ProtocolVersion, __version__
 
@@ -435,10 +436,12 @@ class ConnectedAgent:
         calls = adapter.method_calls(adapter.remote.spec.methods)
         if method in calls:
             return adapter.supports(method)
+        if method in ("steer", STEERING):
+            return adapter.can_be_steered
         _, other = _classes(2 if self.version == 1 else 1)
         others = other.method_calls(other.types.METHODS)
         if method not in others:
-            near = nearest(str(method), [*calls, *others])
+            near = nearest(str(method), [*calls, *others, "steer"])
             hint = "expected one of agents, such as 'session/load'"
             meant = hint if near is None else f"did you mean {near!r}?"
             raise ValueError(f"Unknown method {excerpt(str(method), 60)!r}: {meant}")

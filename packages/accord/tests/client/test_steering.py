@@ -1,0 +1,462 @@
+"""What is said while a turn runs: by agents that can be steered, and by those that cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from accord import (
+    Agent,
+    ClientSession,
+    InvalidParams,
+    LocalProtocolError,
+    MemoryStore,
+    MethodNotFound,
+    RequestError,
+    Steered,
+    SteeringMessage,
+    SteerTimeout,
+    Text,
+    Turn,
+    connect,
+    serve,
+)
+from accord.client import turn as turn_module
+from accord.transports.memory import pair
+from client.wire_agents import BOTH
+
+STEERING = "_session/steering"
+REQUIRED = {"steering": {"idleBehavior": "promptRequired"}}
+
+
+class Worker(Agent):
+    """Says each prompt in brackets; one that begins with `hold` waits for `may_end`."""
+
+    store: MemoryStore | None = None
+
+    def __init__(self) -> None:
+        self.may_end = asyncio.Event()
+        self.prompts: list[str] = []
+
+    async def prompt(self, turn: Turn) -> None:
+        self.prompts.append(turn.text)
+        await turn.say(f"[{turn.text}]")
+        if turn.text.startswith("hold"):
+            await self.may_end.wait()
+
+
+class Collector(Worker):
+    """Can be steered, and reads nothing until its prompt is done."""
+
+    steering = True
+
+
+class Listener(Agent):
+    """Repeats what is said, until it hears `stop`."""
+
+    steering = True
+
+    async def prompt(self, turn: Turn) -> None:
+        await turn.say("Yes?")
+        async for message in turn.steering():
+            await turn.say(f"<{message.text}>")
+            if message.text == "stop":
+                return
+
+
+@asynccontextmanager
+async def session_of(agent: Agent, version: int, **options: Any) -> AsyncGenerator[ClientSession]:
+    ours, theirs = pair()
+    serving = asyncio.create_task(serve(agent, theirs))
+    async with connect(ours, versions=(version,), **options) as connected:
+        yield await connected.new_session("/")
+    await serving
+
+
+async def said(turn: Any, text: str) -> None:
+    """Wait until the agent has said something in the turn."""
+    async for _ in turn:
+        if text in turn.text:
+            return
+    raise AssertionError(f"{text!r} was not said, but {turn.text!r}")
+
+
+def messages(session: ClientSession) -> list[str]:
+    return [item.text for item in session.transcript.items if hasattr(item, "text")]
+
+
+# Agents that can be steered.
+
+
+@BOTH
+async def test_agent_reads_what_is_said_while_it_works(version: int) -> None:
+    async with session_of(Listener(), version) as session:
+        async with session.prompt("Listen") as turn:
+            await said(turn, "Yes?")
+            assert await turn.steer("one") == Steered("injected")
+            assert await session.steer("stop") == Steered("injected")
+            assert await turn.wait() == "end_turn"
+        assert messages(session) == ["Listen", "Yes?", "one", "<one>", "stop", "<stop>"]
+        assert turn.unsent == []
+
+
+@BOTH
+async def test_what_the_agent_has_not_read_is_a_further_prompt_of_its_turn(version: int) -> None:
+    agent = Collector()
+    agent.store = MemoryStore()
+    seen: list[Any] = []
+
+    async def prompt(turn: Turn) -> None:
+        seen.append([getattr(update, "content", ()) for update in await turn.history()])
+        await Worker.prompt(agent, turn)
+
+    agent.prompt = prompt  # type: ignore[method-assign]
+    async with session_of(agent, version) as session:
+        async with session.prompt("hold") as turn:
+            await said(turn, "[hold]")
+            assert [await turn.steer("one"), await turn.steer("two")] == [Steered("injected")] * 2
+            agent.may_end.set()
+            assert await turn.wait() == "end_turn"
+        assert agent.prompts == ["hold", "one\ntwo"]
+        assert messages(session) == ["hold", "[hold]", "one", "two", "[one\ntwo]"]
+        # Its history has the prompt and the answer before, and not what it is told now.
+        assert seen == [[], [("hold",), ("[hold]",)]]
+        async with session.prompt("next") as turn:
+            await turn.wait()
+        said_before = [content[0] for content in seen[-1] if content]
+        assert said_before == ["hold", "[hold]", "one", "two", "[one\ntwo]"]
+
+
+@BOTH
+async def test_messages_are_taken_between_steps(version: int) -> None:
+    class Stepper(Agent):
+        steering = True
+
+        async def prompt(self, turn: Turn) -> None:
+            await turn.say("working")
+            while not (heard := turn.take_steering()):
+                await asyncio.sleep(0)
+            await turn.say(f" heard {[message.text for message in heard]}")
+            assert turn.take_steering() == []
+
+    async with session_of(Stepper(), version) as session, session.prompt("Go") as turn:
+        await said(turn, "working")
+        await turn.steer("left", "and right")
+        await turn.wait()
+        assert "heard ['left\\nand right']" in turn.text
+
+
+@BOTH
+async def test_agent_that_overrides_steer_advertises_it_and_can_refuse(version: int) -> None:
+    class Strict(Worker):
+        async def steer(self, turn: Turn, message: SteeringMessage) -> None:
+            if message.text == "no":
+                raise InvalidParams("Not now")
+            self.prompts.append(f"steered: {message.text}")
+
+    agent = Strict()
+    async with session_of(agent, version) as session, session.prompt("hold") as turn:
+        await said(turn, "[hold]")
+        assert await turn.steer("yes") == Steered("injected")
+        with pytest.raises(InvalidParams, match="Not now"):
+            await turn.steer("no")
+        agent.may_end.set()
+        await turn.wait()
+    assert agent.prompts == ["hold", "steered: yes"]
+    assert messages(session)[:3] == ["hold", "[hold]", "yes"]
+
+
+@BOTH
+async def test_nothing_runs_without_a_turn_unless_the_client_wants_it(version: int) -> None:
+    agent = Collector()
+    ours, theirs = pair()
+    serving = asyncio.create_task(serve(agent, theirs))
+    async with connect(ours, versions=(version,)) as connected:
+        session = await connected.new_session("/")
+        prompt = [{"type": "text", "text": "hello"}]
+        params = {"sessionId": session.id, "prompt": prompt}
+        result = await connected.call_extension(STEERING, params | {"_meta": REQUIRED})
+        assert result == {"outcome": "promptRequired", "reason": "noRunningTurn"}
+        assert agent.prompts == []
+        async with session.events() as events:
+            assert await connected.call_extension(STEERING, params) == {"outcome": "startedNewTurn"}
+            async for event in events:
+                if isinstance(event, Text):
+                    assert event.text == "[hello]"
+                    break
+        for wrong in ({}, {"sessionId": "s?", "prompt": prompt}, params | {"prompt": []}):
+            with pytest.raises(RequestError):
+                await connected.call_extension(STEERING, wrong)
+        with pytest.raises(InvalidParams, match=r"must not be empty|array. of length"):
+            await connected.call_extension(STEERING, params | {"prompt": []})
+        with pytest.raises(LocalProtocolError, match="No turn of this session is running"):
+            await session.steer("Hello?")
+    await serving
+
+
+@BOTH
+async def test_agent_that_cannot_be_steered_does_not_know_the_request(version: int) -> None:
+    ours, theirs = pair()
+    serving = asyncio.create_task(serve(Worker(), theirs))
+    async with connect(ours, versions=(version,)) as connected:
+        assert not connected.supports("steer")
+        with pytest.raises(MethodNotFound):
+            await connected.call_extension(STEERING, {"sessionId": "s", "prompt": []})
+    await serving
+
+
+# Agents that cannot.
+
+
+@BOTH
+async def test_messages_wait_for_the_end_of_the_prompt_in_their_order(version: int) -> None:
+    agent = Worker()
+    async with session_of(agent, version) as session:
+        async with session.prompt("hold") as turn:
+            await said(turn, "[hold]")
+            first = await turn.steer("one")
+            assert (first.outcome, first.by) == ("queued", "client" if version == 1 else "agent")
+            assert (await turn.steer("two")).outcome == "queued"
+            assert turn.unsent == ([("one",), ("two",)] if version == 1 else [])
+            assert agent.prompts == ["hold"]
+            agent.may_end.set()
+            assert await turn.wait() == "end_turn"
+        assert agent.prompts == ["hold", "one", "two"]
+        assert messages(session) == ["hold", "[hold]", "one", "[one]", "two", "[two]"]
+        assert "[hold]" in turn.text
+        assert turn.text.endswith("[two]")
+
+
+@BOTH
+async def test_fallback_cancel_says_what_was_cut(version: int) -> None:
+    class Digger(Worker):
+        async def prompt(self, turn: Turn) -> None:
+            if turn.text != "dig":
+                await super().prompt(turn)
+                return
+            async with turn.tool("Dig a hole") as call:
+                await turn.say("digging")
+                await asyncio.Event().wait()
+
+    agent = Digger()
+    async with session_of(agent, version) as session, session.prompt("dig") as turn:
+        await said(turn, "digging")
+        assert (await turn.steer("stop that", fallback="cancel")).outcome == "restarted"
+        assert await turn.wait() == "end_turn"
+        assert turn.tool_calls[0].status == ("failed" if version == 1 else "cancelled")
+    [told] = agent.prompts
+    assert "interrupted" in told
+    assert "“Dig a hole”" in told
+    assert told.endswith("stop that")
+
+
+@BOTH
+async def test_no_steer_answers_or_cancels_a_question(version: int) -> None:
+    asked, decide = asyncio.Event(), asyncio.Event()
+
+    async def policy(_request: object) -> str:
+        asked.set()
+        await decide.wait()
+        return "allow"
+
+    class Asker(Worker):
+        async def prompt(self, turn: Turn) -> None:
+            await super().prompt(turn)
+            if turn.text == "ask":
+                async with turn.tool("Dig") as call:
+                    self.prompts.append(str(await call.permission()))
+
+    agent = Asker()
+    opened = session_of(agent, version, permissions=policy)
+    async with opened as session, session.prompt("ask") as turn:
+        await asked.wait()
+        steered = await turn.steer("dig deeper", fallback="cancel")
+        assert (steered.outcome, steered.by) == ("queued", "client")
+        assert "a question to the user is open" in steered.reason
+        decide.set()
+        await turn.wait()
+    assert agent.prompts == ["ask", "True", "dig deeper"]
+
+
+@BOTH
+async def test_cancelled_turn_sends_no_more_and_keeps_what_waited(version: int) -> None:
+    agent = Worker()
+    async with session_of(agent, version) as session:
+        async with session.prompt("hold") as turn:
+            await said(turn, "[hold]")
+            await turn.steer("never")
+            await turn.cancel()
+            with pytest.raises(LocalProtocolError, match="is being cancelled"):
+                await turn.steer("too late")
+            assert await turn.wait() == "cancelled"
+        assert turn.unsent == [("never",)]
+        async with session.prompt("next") as turn:
+            assert await turn.wait() == "end_turn"
+    assert agent.prompts == ["hold", "next"]
+
+
+# The agents of others.
+
+
+def answering(answer: Callable[[], Any], *, supported: bool = True) -> type[Worker]:
+    """Return an agent that answers the request by hand."""
+
+    class Odd(Worker):
+        steering = supported
+
+        async def extension_request(self, method: str, params: Any, client: Any) -> Any:
+            return answer()
+
+    return Odd
+
+
+@pytest.mark.parametrize("odd", [{}, None, [], {"outcome": "maybe"}, "refuse"])
+async def test_only_a_known_outcome_counts_as_delivered(
+    odd: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer() -> Any:
+        if odd == "refuse":
+            raise MethodNotFound
+        return odd
+
+    agent = answering(answer)()
+    monkeypatch.setattr("accord.agent.role.STEERING", "_other")  # the request is the agent's own
+    async with session_of(agent, 1) as session, session.prompt("hold") as turn:
+        await said(turn, "[hold]")
+        assert (await turn.steer("one")).outcome == "queued"
+        agent.may_end.set()
+        await turn.wait()
+    assert agent.prompts == ["hold", "one"]
+
+
+async def test_prompt_that_ends_at_the_same_moment_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent = answering(lambda: {"outcome": "promptRequired"})()
+    monkeypatch.setattr("accord.agent.role.STEERING", "_other")
+    async with session_of(agent, 1) as session, session.prompt("hold") as turn:
+        await said(turn, "[hold]")
+        steering = asyncio.ensure_future(turn.steer("one"))
+        agent.may_end.set()
+        assert await turn.wait() == "end_turn"
+        assert (await steering).outcome == "queued"
+    assert agent.prompts == ["hold", "one"]
+
+
+async def test_agent_that_started_a_turn_of_its_own_is_believed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent = answering(lambda: {"outcome": "startedNewTurn"})()
+    monkeypatch.setattr("accord.agent.role.STEERING", "_other")
+    async with session_of(agent, 1) as session:
+        async with session.prompt("hold") as turn:
+            await said(turn, "[hold]")
+            assert (await turn.steer("one")).outcome == "started"
+            agent.may_end.set()
+            await turn.wait()
+        assert (await session.steer("two")).outcome == "started"
+    assert agent.prompts == ["hold"]
+
+
+async def test_agent_that_does_not_answer_is_not_asked_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent = Collector()
+    monkeypatch.setattr("accord.agent.role.STEERING", "_other")
+    monkeypatch.setattr(turn_module, "STEER_TIMEOUT_S", 0.01)
+
+    async def never(method: str, params: Any, client: Any) -> Any:
+        await asyncio.Event().wait()
+
+    agent.extension_request = never  # type: ignore[method-assign]
+    async with session_of(agent, 1) as session, session.prompt("hold") as turn:
+        await said(turn, "[hold]")
+        with pytest.raises(SteerTimeout, match="whether it has the message"):
+            await turn.steer("one")
+        agent.may_end.set()
+        await turn.wait()
+    assert agent.prompts == ["hold"]
+
+
+# Mistakes.
+
+
+async def test_mistakes_are_said() -> None:
+    agent = Worker()
+    async with session_of(agent, 1) as session:
+        turn = session.prompt("hold")
+        with pytest.raises(LocalProtocolError, match="Enter the turn"):
+            await turn.steer("early")
+        async with turn:
+            with pytest.raises(ValueError, match="must not be empty"):
+                await turn.steer()
+            with pytest.raises(ValueError, match="'queue' or 'cancel', got 'no'"):
+                await turn.steer("x", fallback="no")  # type: ignore[arg-type]
+            with pytest.raises(TypeError):
+                await turn.steer(5)  # type: ignore[arg-type]
+            agent.may_end.set()
+        with pytest.raises(LocalProtocolError, match="The turn has ended"):
+            await turn.steer("late")
+        with pytest.raises(LocalProtocolError, match="No turn of this session is running"):
+            await session.steer("late")
+        with pytest.raises(ValueError, match="must not be empty"):
+            await session.steer()
+
+
+# At random moments.
+
+
+@BOTH
+@pytest.mark.parametrize("kind", ["reads", "collects", "cannot"])
+async def test_each_message_is_run_once_and_in_order(version: int, kind: str) -> None:
+    chance = random.Random(f"{version} {kind}")
+
+    class Busy(Agent):
+        steering = kind != "cannot"
+
+        def __init__(self) -> None:
+            self.heard: dict[str, list[str]] = {}
+
+        async def prompt(self, turn: Turn) -> None:
+            heard = self.heard.setdefault(turn.session.id, [])
+            heard.extend(turn.text.split("\n"))
+            for _ in range(chance.randrange(12)):
+                await turn.say(".")
+                if kind == "reads":
+                    heard.extend(message.text for message in turn.take_steering())
+
+    agent = Busy()
+    ours, theirs = pair()
+    serving = asyncio.create_task(serve(agent, theirs))
+    wanted: dict[str, list[str]] = {}
+
+    async def use(session: ClientSession) -> None:
+        told = wanted.setdefault(session.id, [])
+        for number in range(60):
+            told.append(f"{session.id} prompt {number}")
+            async with session.prompt(told[-1]) as turn:
+                for extra in range(chance.randrange(4)):
+                    for _ in range(chance.randrange(15)):
+                        await asyncio.sleep(0)
+                    try:
+                        message = f"{session.id} {number}.{extra}"
+                        await turn.steer(message)
+                        told.append(message)
+                    except LocalProtocolError:
+                        break  # the turn has ended, and the caller knows it
+                assert await turn.wait() == "end_turn"
+                assert turn.unsent == []
+
+    async with connect(ours, versions=(version,)) as connected:
+        sessions = [await connected.new_session("/") for _ in range(4)]
+        async with asyncio.TaskGroup() as group:
+            for session in sessions:
+                group.create_task(use(session))
+    await serving
+    assert agent.heard == wanted
+    assert sum(map(len, wanted.values())) > 300
