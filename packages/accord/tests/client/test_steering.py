@@ -239,7 +239,7 @@ async def test_fallback_cancel_says_what_was_cut(version: int) -> None:
             if turn.text != "dig":
                 await super().prompt(turn)
                 return
-            async with turn.tool("Dig a hole") as call:
+            async with turn.tool("Dig a hole"):
                 await turn.say("digging")
                 await asyncio.Event().wait()
 
