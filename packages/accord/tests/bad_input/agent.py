@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import warnings
 from typing import Any
 
 from accord import v1, v2
@@ -130,4 +131,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    warnings.simplefilter("error")
     asyncio.run(main())
