@@ -125,7 +125,8 @@ class AgentV2(v2.AgentRole, Extensions):
 
 async def main() -> None:
     Extensions.released = asyncio.Event()
-    limits = Limits(close_timeout_s=0.5)
+    # The usual 16 MiB of unread responses take long to write.
+    limits = Limits(close_timeout_s=0.5, unread_responses_bytes=2 * 1024 * 1024)
     await serve(stdio(restore=False), AgentV1(), AgentV2(), limits=limits)
     tell(f"left {len(asyncio.all_tasks()) - 1}")
 

@@ -59,29 +59,28 @@ def test_many_updates_wait_for_a_client_that_does_not_read() -> None:
 
 @pytest.mark.slow
 def test_requests_wait_while_their_responses_are_not_read() -> None:
-    count = 50_000
+    count = 10_000
     lines = [
         json.dumps(request(number, "_echo", "x" * 1000)).encode() + b"\n" for number in range(count)
     ]
     with agent() as running:
         taken = running.write_until_full(lines)
-        print("TAKEN", taken)
-        assert taken < 30_000
-        assert running.grown_mib() < 70
+        assert taken < 6_000
+        assert running.grown_mib() < 20
         running.finish_piece()
         running.write(b"".join(lines[taken:]), reading=True)
         running.send(request("last", "_echo"))
         assert running.count_lines(b'"last"') == count
-        assert running.grown_mib() < 70
+        assert running.grown_mib() < 20
 
 
 @requirement("R-ERR-03")
 @pytest.mark.parametrize("line", [b"{\n", b'{"jsonrpc":"2.0","method":5}\n'])
 def test_invalid_messages_wait_while_the_errors_are_not_read(line: bytes) -> None:
-    pieces = [line * 1000] * 1000
+    pieces = [line * 1000] * 200
     with agent() as running:
-        assert running.write_until_full(pieces) < len(pieces)
-        assert running.grown_mib() < 100
+        assert running.write_until_full(pieces) < 150
+        assert running.grown_mib() < 40
 
 
 def connected(running: Program) -> None:
