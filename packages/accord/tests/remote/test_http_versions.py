@@ -97,7 +97,8 @@ async def test_http2_connection_has_as_many_streams_as_are_advertised() -> None:
             while not answered.keys() >= wanted:
                 kind, stream, payload = await next_frame(reader)
                 if kind == 1:
-                    answered[stream] = str(dict(decoder.decode(payload))[":status"])
+                    received: dict[Any, Any] = dict(decoder.decode(payload))
+                    answered[stream] = received[":status"]
         assert answered == dict.fromkeys(streams, "400")
         writer.close()
         await writer.wait_closed()
