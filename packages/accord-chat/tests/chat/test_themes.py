@@ -141,9 +141,6 @@ async def theme_faults(user: Typist) -> dict[str, object]:
     for theme in THEMES:
         user.app.theme = theme
         await settle()
-        user.app.refresh_css(animate=False)
-        user.app.screen.refresh(layout=True)
-        await settle()
         least = 7.0 if theme == "high-contrast" else 4.5
         if low := sorted(set(low_contrasts(user.app, least))):
             found[theme] = low
