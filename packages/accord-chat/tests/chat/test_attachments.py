@@ -14,7 +14,6 @@ from textual.events import Paste
 
 from accord import Agent, ContentBlock, ImageContent, ResourceLink, Turn
 from accord_chat.model.prompts import (
-    MAX_ATTACHED,
     NoImage,
     attached,
     clipboard_image,
@@ -63,11 +62,10 @@ def images(contents: list[ContentBlock]) -> list[ImageContent]:
     return [part for part in contents if isinstance(part, ImageContent)]
 
 
-@VERSIONS
-async def test_mentioned_image_is_sent_as_an_image(tmp_path: Path, version: int) -> None:
+async def test_mentioned_image_is_sent_as_an_image(tmp_path: Path) -> None:
     (tmp_path / "shot.dat").write_bytes(picture(2000, 1500))  # the content decides
     agent = Viewer()
-    async with open_chat(LocalAgent(agent, version=version), folder=tmp_path) as user:
+    async with open_chat(LocalAgent(agent, version=1), folder=tmp_path) as user:
         await user.send("Look at @shot.dat, please")
         await user.sees("Got 2 parts.")
         (image,) = images(agent.prompts[0])
@@ -91,11 +89,10 @@ async def test_agent_that_takes_no_images_gets_a_link_and_the_user_knows(
         await user.until(lambda: user.composer.text == str(tmp_path / "shot.png"))
 
 
-@VERSIONS
-async def test_dropped_image_is_shown_and_sent(tmp_path: Path, version: int) -> None:
+async def test_dropped_image_is_shown_and_sent(tmp_path: Path) -> None:
     (tmp_path / "my shot.png").write_bytes(IMAGE)
     agent = Viewer()
-    async with open_chat(LocalAgent(agent, version=version), folder=tmp_path) as user:
+    async with open_chat(LocalAgent(agent, version=2), folder=tmp_path) as user:
         drop(user, f"'{tmp_path}/my shot.png' ")
         await user.sees("▣ my shot.png · image/png · 139 bytes  ✕ Alt+X removes")
         assert user.composer.text == ""
@@ -107,50 +104,59 @@ async def test_dropped_image_is_shown_and_sent(tmp_path: Path, version: int) -> 
         await user.sees("▌ ▣ my shot.png · image/png · 64×48 pixels")
 
 
-async def test_prompt_can_be_only_an_image(tmp_path: Path) -> None:
-    (tmp_path / "shot.png").write_bytes(IMAGE)
-    agent = Viewer()
-    async with open_chat(LocalAgent(agent), folder=tmp_path) as user:
-        drop(user, str(tmp_path / "shot.png"))
-        await user.sees("✕ Alt+X removes")
-        await user.press("enter")
-        await user.sees("Got 1 parts.")
-
-
-@pytest.mark.parametrize("how", ["alt+x", "backspace", "click"])
-async def test_attached_image_can_be_removed(tmp_path: Path, how: str) -> None:
+async def test_attached_images_are_of_a_session_and_can_be_removed(tmp_path: Path) -> None:
     for name in ("one.png", "two.png"):
         (tmp_path / name).write_bytes(IMAGE)
     async with open_chat(LocalAgent(Viewer()), folder=tmp_path) as user:
-        drop(user, f"{tmp_path}/one.png {tmp_path}/two.png")
-        await user.sees("one.png", "two.png")
-        if how == "click":
-            bar = user.app.screen.query_one(AttachmentBar)
-            await user.pilot.click(bar.children[1])
-        else:
-            await user.press(how)
-        await user.until(lambda: "two.png" not in user.screen)
-        assert [one.name for one in user.session.attachments] == ["one.png"]
+        for how in ("alt+x", "backspace", "click"):
+            drop(user, f"{tmp_path}/one.png {tmp_path}/two.png")
+            await user.sees("one.png", "two.png")
+            if how == "click":
+                bar = user.app.screen.query_one(AttachmentBar)
+                await user.pilot.click(bar.children[1])
+            else:
+                await user.press(how)
+            await user.until(lambda: "two.png" not in user.screen)
+            assert [one.name for one in user.session.attachments] == ["one.png"]
+            if how != "click":
+                await user.press("alt+x")
+                await user.until(lambda: "one.png" not in user.screen)
+        await user.press("f8")
+        await user.until(lambda: "✕ Alt+X" not in user.screen)
+        await user.press("alt+1")
+        await user.sees("✕ Alt+X removes")
+        await user.press("enter")  # a prompt can be only an image
+        await user.sees("Got 1 parts.")
 
 
-async def test_pasted_text_and_other_files_stay_text(tmp_path: Path) -> None:
+async def test_pasted_text_and_other_files_stay_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "notes.png").write_text("no image")
     (tmp_path / "shot.png").write_bytes(IMAGE)
     texts = ["just text", "/does/not/exist.png", f"{tmp_path}/notes.png", "see /tmp and so on"]
     texts += [f"{tmp_path}/shot.png is nice", "shot.png"]
+    large = tmp_path / "large.png"
+    large.write_bytes(IMAGE + bytes(10 * 1024 * 1024))
+    monkeypatch.setattr("accord_chat.view.prompt_area.MAX_ATTACHED", 2)
     async with open_chat(LocalAgent(Viewer()), folder=tmp_path) as user:
         for text in texts:
             user.composer.set_text("")
             drop(user, text)
             await user.until(lambda text=text: user.composer.text == text)
-        assert user.session.attachments == []
-
-
-async def test_keys_after_a_dropped_path_come_after_it(tmp_path: Path) -> None:
-    async with open_chat(LocalAgent(Viewer()), folder=tmp_path) as user:
+        user.composer.set_text("")
         drop(user, "/does/not/exist.png")
-        await user.type(" why")
+        await user.type(" why")  # keys after a path come after it
         await user.until(lambda: user.composer.text == "/does/not/exist.png why")
+        user.composer.set_text("")
+        drop(user, str(large))
+        await user.sees("The image is larger than 10 MB")
+        assert user.composer.text == str(large)
+        assert user.session.attachments == []
+        for count in (1, 2, 2):
+            drop(user, str(tmp_path / "shot.png"))
+            await user.until(lambda count=count: len(user.session.attachments) == count)
+        await user.sees("At most 2 images")
 
 
 async def test_queued_image_is_taken_back_with_its_prompt(tmp_path: Path) -> None:
@@ -168,17 +174,6 @@ async def test_queued_image_is_taken_back_with_its_prompt(tmp_path: Path) -> Non
         await user.sees("✕ Alt+X removes", "❯ and then this")
 
 
-async def test_each_session_has_its_own_images(tmp_path: Path) -> None:
-    (tmp_path / "shot.png").write_bytes(IMAGE)
-    async with open_chat(LocalAgent(Viewer()), folder=tmp_path) as user:
-        drop(user, str(tmp_path / "shot.png"))
-        await user.sees("✕ Alt+X removes")
-        await user.press("f8")
-        await user.until(lambda: "✕ Alt+X" not in user.screen)
-        await user.press("alt+1")
-        await user.sees("✕ Alt+X removes")
-
-
 async def test_attached_images_come_back_after_a_restart(tmp_path: Path) -> None:
     (tmp_path / "shot.png").write_bytes(IMAGE)
     async with open_chat(LocalAgent(Viewer()), folder=tmp_path) as user:
@@ -189,27 +184,6 @@ async def test_attached_images_come_back_after_a_restart(tmp_path: Path) -> None
         await user.type("draft")
     async with open_chat(LocalAgent(Viewer()), folder=tmp_path, restores=True) as user:
         await user.sees("❯ draft", "▣ shot.png", "Not kept: 1 of the images that were attached")
-
-
-async def test_at_most_some_images_are_attached(tmp_path: Path) -> None:
-    (tmp_path / "shot.png").write_bytes(IMAGE)
-    async with open_chat(LocalAgent(Viewer()), folder=tmp_path) as user:
-        for count in range(MAX_ATTACHED + 1):
-            drop(user, str(tmp_path / "shot.png"))
-            await user.until(
-                lambda count=count: len(user.session.attachments) == min(count + 1, MAX_ATTACHED)
-            )
-        await user.sees(f"At most {MAX_ATTACHED} images")
-
-
-async def test_image_that_is_too_large_is_not_attached(tmp_path: Path) -> None:
-    large = tmp_path / "large.png"
-    large.write_bytes(IMAGE + bytes(10 * 1024 * 1024))
-    async with open_chat(LocalAgent(Viewer()), folder=tmp_path) as user:
-        drop(user, str(large))
-        await user.sees("The image is larger than 10 MB")
-        assert user.session.attachments == []
-        assert user.composer.text == str(large)
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,10 @@ def test_suggestions_begin_with_the_narrowest() -> None:
     assert [one.summary for one in suggested_rules("a", outside)] == ["edit /etc/passwd"]
 
 
-@pytest.mark.parametrize("command", ["a; rm -rf /", "a && b", "echo $(x)", "a > b", "x | sh"])
-def test_command_of_a_shell_cannot_be_remembered(command: str) -> None:
-    assert not list(suggested_rules("a", request(kind="execute", raw_input={"command": command})))
+def test_command_of_a_shell_cannot_be_remembered() -> None:
+    for command in ("a; rm -rf /", "a && b", "echo $(x)", "a > b", "x | sh"):
+        asked = request(kind="execute", raw_input={"command": command})
+        assert not list(suggested_rules("a", asked)), command
 
 
 def test_rule_holds_for_its_agent_tool_and_path_only(tmp_path: Path) -> None:
@@ -85,12 +86,9 @@ def shop(folder: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("version", [1, 2])
-async def test_one_hunk_is_rejected_after_the_agent_wrote_the_file(
-    tmp_path: Path, version: int
-) -> None:
+async def test_one_hunk_is_rejected_after_the_agent_wrote_the_file(tmp_path: Path) -> None:
     file = shop(tmp_path)
-    async with open_chat(LocalAgent(Writer(), version=version), folder=tmp_path) as user:
+    async with open_chat(LocalAgent(Writer(), version=1), folder=tmp_path) as user:
         await user.send("go")
         await user.sees("written")
         await user.press("f4")

@@ -192,10 +192,9 @@ class Planner(Agent):
         await turn.say("Done.")
 
 
-@VERSIONS
-async def test_plan_is_shown_while_the_agent_works(tmp_path: Path, version: int) -> None:
+async def test_plan_is_shown_while_the_agent_works(tmp_path: Path) -> None:
     agent = Planner()
-    async with open_chat(LocalAgent(agent, version=version), folder=tmp_path) as user:
+    async with open_chat(LocalAgent(agent), folder=tmp_path) as user:
         await user.send("go")
         await user.sees("Step 1", "working")
         assert "Step 7" not in user.screen  # a part of it
@@ -209,8 +208,9 @@ async def test_plan_is_shown_while_the_agent_works(tmp_path: Path, version: int)
         await user.sees("Step 7")
 
 
-@VERSIONS
-@pytest.mark.parametrize(("prompt", "shown"), [("text", "look around"), ("file", "plan.md")])
+@pytest.mark.parametrize(
+    ("version", "prompt", "shown"), [(1, "text", "look around"), (2, "file", "plan.md")]
+)
 async def test_plan_in_another_form_is_shown(
     tmp_path: Path, version: int, prompt: str, shown: str
 ) -> None:
