@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from typing import Any, cast
 
@@ -11,16 +12,14 @@ from textual.cache import LRUCache
 from textual.css.stylesheet import Stylesheet
 from textual.screen import Screen
 
-from accord_chat import pace
-
-__all__ = ("make_textual_quick", "settle")
+__all__ = ("collect_rarely", "make_textual_quick", "settle")
 
 SOON_S = 0.06  # longer than a frame, and than updates wait after a key
 MAX_S = 1.0
 MAX_CPU_S = 0.5  # of this process, for a program that never rests
 POLL_S = 0.002
 MAX_STYLES = 1024
-YOUNG = 20_000  # new objects between two collections, as in other tests
+THRESHOLDS = (100_000, 50, 100)  # of garbage collection, in which applications have much
 
 
 def make_textual_quick() -> None:
@@ -28,7 +27,11 @@ def make_textual_quick() -> None:
     app.wait_for_idle = pilot.wait_for_idle = settle  # type: ignore[attr-defined]
     Stylesheet.set_variables = _set_variables
     Screen._compositor_refresh = _draw_later  # type: ignore[method-assign]
-    pace.YOUNG = YOUNG
+
+
+def collect_rarely() -> None:
+    """Leave garbage for longer; an application is a tenth faster then."""
+    gc.set_threshold(*THRESHOLDS)
 
 
 async def settle(min_sleep: float = 0.0, max_sleep: float = MAX_S) -> None:

@@ -186,32 +186,27 @@ async def test_attached_images_come_back_after_a_restart(tmp_path: Path) -> None
         await user.sees("❯ draft", "▣ shot.png", "Not kept: 1 of the images that were attached")
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        "{folder}/my shot.png",
-        "  {folder}/my shot.png\n",
-        "'{folder}/my shot.png'",
-        '"{folder}/my shot.png"',
-        "{folder}/my\\ shot.png",
-        "file://{folder}/my%20shot.png",
-        "file://localhost{folder}/my%20shot.png",
-        "file://{folder}/my%20shot.png\r\nfile://{folder}/my%20shot.png",
-        "'{folder}/my shot.png' '{folder}/my shot.png'",
-    ],
+FORMS = (
+    "{folder}/my shot.png",
+    "  {folder}/my shot.png\n",
+    "'{folder}/my shot.png'",
+    '"{folder}/my shot.png"',
+    "{folder}/my\\ shot.png",
+    "file://{folder}/my%20shot.png",
+    "file://localhost{folder}/my%20shot.png",
+    "file://{folder}/my%20shot.png\r\nfile://{folder}/my%20shot.png",
+    "'{folder}/my shot.png' '{folder}/my shot.png'",
 )
-def test_every_form_of_a_dropped_path_is_known(tmp_path: Path, form: str) -> None:
-    (tmp_path / "my shot.png").write_bytes(IMAGE)
-    found = dropped_images(form.format(folder=tmp_path))
-    assert {one.name for one in found} == {"my shot.png"}
-    assert len(found) == form.count("shot")
 
 
-@pytest.mark.parametrize("form", ["file://other.example{file}", "{file}\nand text", "x" * 10_000])
-def test_other_texts_are_no_dropped_paths(tmp_path: Path, form: str) -> None:
-    file = tmp_path / "shot.png"
+def test_every_form_of_a_dropped_path_is_known_and_other_texts_are_none(tmp_path: Path) -> None:
+    file = tmp_path / "my shot.png"
     file.write_bytes(IMAGE)
-    assert dropped_images(form.format(file=file)) == []
+    for form in FORMS:
+        found = dropped_images(form.format(folder=tmp_path))
+        assert [one.name for one in found] == ["my shot.png"] * form.count("shot"), form
+    for text in (f"file://other.example{file}", f"{file}\nand text", "x" * 10_000):
+        assert dropped_images(text) == []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs named pipes")
@@ -246,37 +241,39 @@ if sys.argv[5] == "TARGETS": print("TARGETS\\nimage/png")
 else: {PRINT}"""
 
 
-@pytest.mark.parametrize(
-    ("name", "lines", "variables"),
-    [
-        ("wl-paste", WL_PASTE, {"WAYLAND_DISPLAY": "wayland-0"}),
-        ("xclip", XCLIP, {"DISPLAY": ":0"}),
-        ("pngpaste", PRINT, {}),
-        ("osascript", f"print('«data PNGf{IMAGE.hex().upper()}»')", {"PYTHONIOENCODING": "utf-8"}),
-        ("powershell.exe", f"print({base64.b64encode(IMAGE).decode()!r})", {}),
-    ],
+PROGRAMS: tuple[tuple[str, str, dict[str, str]], ...] = (
+    ("wl-paste", WL_PASTE, {"WAYLAND_DISPLAY": "wayland-0"}),
+    ("xclip", XCLIP, {"DISPLAY": ":0"}),
+    ("pngpaste", PRINT, {}),
+    ("osascript", f"print('«data PNGf{IMAGE.hex().upper()}»')", {"PYTHONIOENCODING": "utf-8"}),
+    ("powershell.exe", f"print({base64.b64encode(IMAGE).decode()!r})", {}),
 )
-async def test_image_is_read_by_the_program_of_the_desktop(
-    tmp_path: Path, name: str, lines: str, variables: dict[str, str]
-) -> None:
-    program(tmp_path, name, lines)
-    assert await clipboard_image(desktop(tmp_path, **variables)) == IMAGE
 
 
-@pytest.mark.parametrize(
-    ("lines", "why"),
-    [
+async def test_image_is_read_by_the_program_of_the_desktop(tmp_path: Path) -> None:
+    for name, lines, variables in PROGRAMS:
+        folder = tmp_path / name
+        folder.mkdir()
+        program(folder, name, lines)
+        assert await clipboard_image(desktop(folder, **variables)) == IMAGE, name
+
+
+async def test_clipboard_without_a_usable_image_says_why(tmp_path: Path) -> None:
+    for lines, why in (
         ("print('text/plain')", "There is no image on the clipboard"),
         ("sys.exit(1)", "There is no image on the clipboard"),
         ("while True: sys.stdout.buffer.write(bytes(1 << 20))", "too large"),
-    ],
-)
-async def test_clipboard_without_a_usable_image_says_why(
-    tmp_path: Path, lines: str, why: str
-) -> None:
-    program(tmp_path, "xclip", lines)
-    with pytest.raises(NoImage, match=why):
-        await clipboard_image(desktop(tmp_path, DISPLAY=":0"))
+    ):
+        program(tmp_path, "xclip", lines)
+        with pytest.raises(NoImage, match=why):
+            await clipboard_image(desktop(tmp_path, DISPLAY=":0"))
+    for variables, why in (
+        ({"WAYLAND_DISPLAY": "wayland-0"}, "install wl-clipboard"),
+        ({"DISPLAY": ":0"}, "install xclip"),
+        ({}, "without a desktop"),
+    ):
+        with pytest.raises(NoImage, match=why):
+            await clipboard_image(desktop(tmp_path / "empty", **variables))
 
 
 async def test_program_that_hangs_is_stopped(
@@ -288,46 +285,24 @@ async def test_program_that_hangs_is_stopped(
         await clipboard_image(desktop(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("variables", "why"),
-    [
-        ({"WAYLAND_DISPLAY": "wayland-0"}, "install wl-clipboard"),
-        ({"DISPLAY": ":0"}, "install xclip"),
-        ({}, "without a desktop"),
-    ],
-)
-async def test_missing_program_is_named(
-    tmp_path: Path, variables: dict[str, str], why: str
-) -> None:
-    with pytest.raises(NoImage, match=why):
-        await clipboard_image(desktop(tmp_path, **variables))
-
-
-@pytest.mark.parametrize("key", ["alt+v", "ctrl+v"])
-async def test_key_attaches_the_image_of_the_clipboard(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+async def test_keys_attach_the_image_of_the_clipboard_or_say_why_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program(tmp_path, "pngpaste", PRINT)
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     agent = Viewer()
     async with open_chat(LocalAgent(agent), folder=tmp_path) as user:
-        await user.press(key)
-        await user.sees("▣ clipboard.png · image/png · 139 bytes")
-        await user.send("this")
-        await user.sees("Got 2 parts.")
-        (image,) = images(agent.prompts[0])
-        assert (image.data, image.uri) == (IMAGE, None)
-
-
-async def test_without_an_image_ctrl_v_pastes_text_and_alt_v_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("DISPLAY", raising=False)
-    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-    async with open_chat(LocalAgent(Viewer()), folder=tmp_path) as user:
+        for key in ("alt+v", "ctrl+v"):
+            await user.press(key)
+            await user.sees("▣ clipboard.png · image/png · 139 bytes")
+            await user.send("this")
+            await user.until(lambda: "▣ clipboard.png · image/png · 139" not in user.screen)
+            await user.until(lambda: not user.session.is_busy and not user.session.queue)
+        found = [[(one.data, one.uri) for one in images(prompt)] for prompt in agent.prompts]
+        assert found == [[(IMAGE, None)]] * 2
+        (tmp_path / "bin" / "pngpaste").unlink()
         user.app.copy_to_clipboard("copied before")
         await user.press("ctrl+v")
         await user.until(lambda: user.composer.text == "copied before")

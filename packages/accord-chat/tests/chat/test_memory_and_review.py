@@ -189,24 +189,22 @@ async def test_remembered_permission_is_not_asked_again(tmp_path: Path) -> None:
         await user.until(lambda: not user.chat.memory.rules())
 
 
-@pytest.mark.parametrize(
-    ("editor", "command"),
-    [
-        ("vim", ["vim", "+7", "/f"]),
-        ("nano -l", ["nano", "-l", "+7", "/f"]),
-        ("code --wait", ["code", "--wait", "--goto", "/f:7"]),
-        ("/usr/bin/hx", ["/usr/bin/hx", "/f:7"]),
-        ("", None),
-        ("'", None),
-    ],
-)
-def test_editor_gets_the_line(
-    editor: str, command: list[str] | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+EDITORS = {
+    "vim": ["vim", "+7", "/f"],
+    "nano -l": ["nano", "-l", "+7", "/f"],
+    "code --wait": ["code", "--wait", "--goto", "/f:7"],
+    "/usr/bin/hx": ["/usr/bin/hx", "/f:7"],
+    "": None,
+    "'": None,
+}
+
+
+def test_editor_gets_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VISUAL", raising=False)
-    monkeypatch.setenv("EDITOR", editor)
-    assert editor_command(Path("/f"), 7) == command
-    assert command is None or has_own_window(command) == editor.startswith("code")
+    for editor, command in EDITORS.items():
+        monkeypatch.setenv("EDITOR", editor)
+        assert editor_command(Path("/f"), 7) == command
+        assert command is None or has_own_window(command) == editor.startswith("code")
 
 
 async def test_only_files_of_the_folder_are_opened(tmp_path: Path) -> None:

@@ -274,8 +274,7 @@ async def test_large_update_leaves_typing_cancelling_and_little_memory(tmp_path:
     async with open_chat(LocalAgent(agent), folder=tmp_path) as user:
         for what, mark in MARKS.items():
             agent.may_end.clear()
-            await send(user, what, f"▌ {what}")
-            await user.sees(mark)
+            await send(user, what, mark)
             await user.type("still typing")
             assert user.composer.text == "still typing"
             assert user.view.made_lines < 2000, what  # a screen has 24

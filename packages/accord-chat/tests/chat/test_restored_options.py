@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
 
 from accord_chat.sources import GivenOptions, OwnAgent, SourceSetup
 from chat.chats import open_chat
+from chat.forked import started_command
 from project import ROOT
 from versions import only
 
@@ -18,7 +18,7 @@ VERSIONS = pytest.mark.parametrize("version", [1, 2])
 
 
 def source(version: int, *modes: str, **setup: str) -> OwnAgent:
-    words = [sys.executable, str(AGENT), str(version), *modes]
+    words = started_command(str(AGENT), str(version), *modes)
     protocol = only(version)[0]
     given = GivenOptions(mode=setup.pop("given", None))
     return OwnAgent("defaults", words, SourceSetup(protocol=protocol, given=given, **setup))  # type: ignore[arg-type]
@@ -94,7 +94,7 @@ async def test_queued_prompts_wait_if_the_mode_is_lost(
     program = tmp_path / "agent"
 
     def write(*modes: str) -> None:
-        words = shlex.join([sys.executable, str(AGENT), str(version), *modes])
+        words = shlex.join(started_command(str(AGENT), str(version), *modes))
         program.write_text(f"#!/bin/sh\nexec {words}\n")
         program.chmod(0o700)
 

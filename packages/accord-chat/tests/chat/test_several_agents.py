@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from accord_chat.sources import ChatOptions, OwnAgent, Sources, SourceSetup, sho
 from accord_chat.view.bars import tab_line
 from accord_chat.view.pick_screen import PickScreen
 from chat.chats import LocalAgent, Typist, open_chat
+from chat.forked import started_command
 from raw_peer import RawPeer
 
 
@@ -99,8 +101,8 @@ async def test_agent_that_cannot_start_leaves_the_others_alone(tmp_path: Path) -
         await user.press("alt+1")
         await user.send("echo still here")
         await user.sees("  still here")
-        command = f"#!/bin/sh\nexec {sys.executable} -m accord agent script\n"
-        program.write_text(command)
+        command = shlex.join(started_command("-m", "accord", "agent", "script"))
+        program.write_text(f"#!/bin/sh\nexec {command}\n")
         program.chmod(0o755)
         await user.press("alt+2", "ctrl+r")
         await user.until(lambda: user.session.state == "idle")
@@ -123,9 +125,9 @@ async def test_agent_that_dies_leaves_the_others_alone(tmp_path: Path) -> None:
 async def test_agent_that_never_answers_can_be_started_again(tmp_path: Path) -> None:
     started, answers = tmp_path / "started", tmp_path / "answers"
     program = tmp_path / "agent"
+    command = shlex.join(started_command("-m", "accord", "agent", "script"))
     program.write_text(
-        f"#!/bin/sh\necho >> {started}\n[ -e {answers} ] || exec sleep 1000\n"
-        f"exec {sys.executable} -m accord agent script\n"
+        f"#!/bin/sh\necho >> {started}\n[ -e {answers} ] || exec sleep 1000\nexec {command}\n"
     )
     program.chmod(0o755)
     slow = OwnAgent("slow", [str(program)], SourceSetup())
@@ -233,20 +235,19 @@ async def test_line_of_tabs_shows_the_active_one_and_marks_hidden_ones(tmp_path:
         assert tab_line(sessions, 0, 40).text.plain.startswith(" 1● new session ")
 
 
-@pytest.mark.parametrize(
-    ("label", "name"),
-    [
-        ("claude", "claude"),
-        ("/opt/agents/bin/kimi acp", "kimi"),
-        ("python3.11 -m my_agent --acp", "my_agent"),
-        ("node /opt/agent/dist/index.js", "index.js"),
-        ("wss://agent.example:8443/acp", "agent.example"),
-        ("session fix", "session fix"),
-        ("it's", "it's"),
-    ],
-)
-def test_short_name_of_an_agent(label: str, name: str) -> None:
-    assert short_name(label) == name
+NAMES = {
+    "claude": "claude",
+    "/opt/agents/bin/kimi acp": "kimi",
+    "python3.11 -m my_agent --acp": "my_agent",
+    "node /opt/agent/dist/index.js": "index.js",
+    "wss://agent.example:8443/acp": "agent.example",
+    "session fix": "session fix",
+    "it's": "it's",
+}
+
+
+def test_short_name_of_an_agent() -> None:
+    assert {label: short_name(label) for label in NAMES} == NAMES
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ async def conversations(user: Typist) -> AsyncIterator[str]:
     await user.sees("19 tool calls")
     await user.press("f6", "up", "up")
     yield "chosen entry"
-    await user.press("f8")
+    await user.press("escape", "f8")
     await user.until(lambda: user.session.state == "idle")
     await user.send("wait forever")
     await user.sees("working")

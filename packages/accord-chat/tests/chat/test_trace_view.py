@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import stat
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from accord_chat.view.trace_screen import MessageList, TraceScreen
 from accord_trace.reading import open_trace
 from accord_trace.selection import Filter
 from chat.chats import HandAgent, LocalAgent, Typist, open_chat, typing_at
+from chat.forked import started_command
 from requirement import requirement
 
 
@@ -277,7 +277,7 @@ async def test_stderr_has_a_tab(tmp_path: Path) -> None:
         "print('\\x1b[31ma warning\\x1b[0m in red', file=sys.stderr, flush=True)\n"
         "ScriptAgent().run()\n"
     )
-    source = OwnAgent("noisy", [sys.executable, str(program)], SourceSetup())
+    source = OwnAgent("noisy", started_command(str(program)), SourceSetup())
     async with open_chat(source, folder=tmp_path) as user:
         await opened(user)
         await user.sees("stderr: 1 line")

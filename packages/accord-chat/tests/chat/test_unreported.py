@@ -162,7 +162,7 @@ REPORTS: tuple[tuple[dict[str, object], str | None], ...] = (
 async def test_change_is_reported_if_a_call_named_its_file(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     async with open_chat(LocalAgent(Editor()), folder=tmp_path) as user:
-        for how, shown in REPORTS:
+        for count, (how, shown) in enumerate(REPORTS, 1):
             file.write_text(LINES)
             await user.until(lambda: user.session.state == "idle")
             first = len(user.session.timeline.entries)
@@ -170,6 +170,9 @@ async def test_change_is_reported_if_a_call_named_its_file(tmp_path: Path) -> No
             if key := how.get("asks"):
                 await user.question()
                 await user.press(str(key))
+            await user.until(
+                lambda count=count: user.session.transcript.text.count("Done.") == count
+            )
             await user.until(lambda: not user.session.queue and user.session.state == "idle")
             contents = [entry.content for entry in user.session.timeline.entries[first:]]
             titles = [one.title for one in contents if isinstance(one, ToolCall)]

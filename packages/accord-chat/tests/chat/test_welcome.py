@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from accord.agent import AgentAuthMethod, AuthenticationMixin
 from accord.script_agent.agent import ScriptAgent
 from accord_chat.sources import OwnAgent, SourceSetup
 from chat.chats import LocalAgent, Typist, open_chat
+from chat.forked import started_command
 
 KEYS = ("Enter", "Esc", "F1", "Ctrl+Q")
 OTHER = "Another agent: Alt+N, or accord chat --agent NAME"
@@ -69,7 +69,7 @@ async def test_first_screen_makes_room_for_the_first_prompt(tmp_path: Path) -> N
 
 
 async def test_demonstration_model_says_what_it_is(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "accord", "agent"]
+    command = started_command("-m", "accord", "agent")
     env = {"ACCORD_MODEL": "demo", "ACCORD_DATA": str(tmp_path / "data")}
     agent = OwnAgent("accord", command, SourceSetup(env=env))
     async with open_chat(agent, folder=tmp_path, size=(60, 16)) as user:
