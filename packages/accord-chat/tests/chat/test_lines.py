@@ -364,12 +364,6 @@ def test_prompt_is_written_in_an_editor(tmp_path: Path) -> None:
         chat.sees("Agent: from the editor: typed into it\n")
 
 
-def test_dumb_terminal_gets_lines(tmp_path: Path) -> None:
-    agent = ("--agent", "script")
-    with LinesChat(tmp_path, *agent, terminal=True, mode="", TERM="dumb") as chat:
-        chat.sees("Note: accord chat in lines.")
-
-
 def test_lines_need_no_textual(tmp_path: Path) -> None:
     code = (
         "import sys\n"

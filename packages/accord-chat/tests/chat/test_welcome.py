@@ -57,6 +57,10 @@ async def test_first_screen_is_cut_where_there_is_no_room(tmp_path: Path) -> Non
 async def test_first_screen_makes_room_for_the_first_prompt(tmp_path: Path) -> None:
     async with open_chat(script(), folder=tmp_path) as user:
         await user.sees(OTHER)
+        user.view.styles.max_height = 5  # as a question leaves it
+        await user.until(lambda: "Try" not in user.screen)
+        user.view.styles.max_height = None
+        await user.sees("Try", OTHER)
         await user.type("echo my words")
         assert OTHER in user.screen
         await user.press("enter")
@@ -131,15 +135,6 @@ async def test_login_has_its_place_below_the_first_screen(
         await user.press("f10")
         await user.until(lambda: user.app.screen.query_one("LoginPanel").has_focus_within)
         await user.press("1")
-        await user.sees("Try")
-
-
-async def test_first_screen_takes_the_room_that_a_question_has_left(tmp_path: Path) -> None:
-    async with open_chat(script(), folder=tmp_path, size=(60, 16)) as user:
-        await user.sees("Try")
-        user.view.styles.max_height = 5
-        await user.until(lambda: "Try" not in user.screen)
-        user.view.styles.max_height = None
         await user.sees("Try")
 
 
