@@ -157,6 +157,7 @@ async def test_pasted_text_and_other_files_stay_text(
             drop(user, str(tmp_path / "shot.png"))
             await user.until(lambda count=count: len(user.session.attachments) == count)
         await user.sees("At most 2 images")
+        assert len(user.session.attachments) == 2
 
 
 async def test_queued_image_is_taken_back_with_its_prompt(tmp_path: Path) -> None:

@@ -59,6 +59,7 @@ async def test_notice_covers_no_question_and_no_prompt(
         await user.question()
         user.app.notify("Something has happened.", timeout=60)
         await user.sees("┃  y  Allow", "─ Something has happened. ─", "❯")
+        await user.pilot.pause()  # until a toast would be drawn
         assert not toasts(user)
         await user.press("y")
         await user.until(lambda: not user.session.is_busy)
