@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -144,13 +144,14 @@ async def faults_of(user: Typist) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("scenes", [conversations, questions, lists, changes])
-async def test_text_has_contrast_in_every_theme(tmp_path: Path, scenes: object) -> None:
+async def test_text_has_contrast_in_every_theme(
+    tmp_path: Path, scenes: Callable[[Typist], AsyncIterator[str]]
+) -> None:
     shop(tmp_path)
     agent = Writer() if scenes is changes else ScriptAgent()
     size = (160, 40) if scenes is changes else (80, 24)
     found: dict[str, object] = {}
     async with open_chat(LocalAgent(agent, label="script"), folder=tmp_path, size=size) as user:
-        assert callable(scenes)
         async for scene in scenes(user):
             if faults := await faults_of(user):
                 found[scene] = faults
