@@ -17,8 +17,8 @@ pytest.importorskip("mcp", reason="the extra `coder` is not installed")
 from mcp.server.mcpserver.exceptions import ToolError
 
 from accord.transports.process import process
-from coder.harness import coder_session
-from coder.scripted_model import ScriptedModel, tool_prompt
+from coder.harness import scripted
+from coder.scripted_model import tool_prompt
 from raw_mcp_provider import BOTH, SERVER, raw_provider_on
 from requirement import requirement
 
@@ -83,9 +83,7 @@ async def test_coder_calls_a_function_given_by_the_client_s_api(
             raise ToolError(f"nobody knows {term}")
         return times * TERMS[term]
 
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), tools=[explain]
-    ) as harness:
+    async with scripted(tmp_path, version, tools=[explain]) as harness:
         found = await harness.use("mcp__tools__explain", term="lane", times=2)
         assert found.text.startswith("a queue of messagesa queue of messages")
         failed = await harness.use("mcp__tools__explain", term="tree")
