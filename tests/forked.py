@@ -79,6 +79,7 @@ _IMPORTED_EARLY = (
     "accord_coder.commands",
     "accord_coder.models.demo",
     "accord_coder.prompt",
+    "accord_fleet.command.run_fleet",
     "accord_terminal.ask.command",
     "accord_terminal.ask.conversation",
     "accord_terminal.ask.run",

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord_coder.permissions.rules import (
@@ -93,6 +93,7 @@ some_rules = st.lists(
 )
 
 
+@settings(max_examples=30)
 @given(some_rules)
 def test_any_rules_can_be_added_and_removed_individually(rules: list[Rule]) -> None:
     text = ""
