@@ -73,6 +73,11 @@ def shadowed(attempt):
 """
 
 
+@pytest.fixture(autouse=True)
+def forks() -> None:
+    """Start interpreters: what functions do to them and to their memory is the subject."""
+
+
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     (tmp_path / "graders.py").write_text(FUNCTIONS)
