@@ -41,29 +41,24 @@ async def test_failed_tool_does_not_stop_the_others(tmp_path: Path) -> None:
         assert harness.stop_reason == "end_turn"
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "reason"),
-    [
-        ("no_such", "{}", "Unknown tool no_such: expected one of ask, delete, edit,"),
-        ("read", "{", "The arguments of read are not valid"),
-        ("read", "{}", "missing required field `path`"),
-        ("read", '{"path": "a", "line": 0}', "Expected `int` >= 1 - at `$.line`"),
-        ("read", "", "missing required field `path`"),
-        ("read", '{"path": "a\\u0000.txt"}', "NUL characters"),
-        ("execute", '{"command": "ls \\u0000"}', "NUL characters"),
-        ("read", f'{{"path": "{"a/" * 2100}b"}}', "longer than 4096 characters"),
-        ("write", f'{{"path": "{"a/" * 2100}b", "text": ""}}', "longer than 4096 characters"),
-    ],
-)
-async def test_invalid_tool_use_is_reported_and_shown(
-    name: str, arguments: str, reason: str, tmp_path: Path
-) -> None:
+async def test_invalid_tool_use_is_reported_and_shown(tmp_path: Path) -> None:
     async with scripted(tmp_path) as harness:
-        (result,) = await harness.uses((name, arguments))
-        assert result.failed
-        assert reason in result.text
-        assert harness.call.status == "failed"
-        assert harness.call.raw_output == {"error": result.text}
+        for name, arguments, reason in [
+            ("no_such", "{}", "Unknown tool no_such: expected one of ask, delete, edit,"),
+            ("read", "{", "The arguments of read are not valid"),
+            ("read", "{}", "missing required field `path`"),
+            ("read", '{"path": "a", "line": 0}', "Expected `int` >= 1 - at `$.line`"),
+            ("read", "", "missing required field `path`"),
+            ("read", '{"path": "a\\u0000.txt"}', "NUL characters"),
+            ("execute", '{"command": "ls \\u0000"}', "NUL characters"),
+            ("read", f'{{"path": "{"a/" * 2100}b"}}', "longer than 4096 characters"),
+            ("write", f'{{"path": "{"a/" * 2100}b", "text": ""}}', "longer than 4096 characters"),
+        ]:
+            (result,) = await harness.uses((name, arguments))
+            assert result.failed, name
+            assert reason in result.text, name
+            assert harness.call.status == "failed", name
+            assert harness.call.raw_output == {"error": result.text}, name
 
 
 @BOTH

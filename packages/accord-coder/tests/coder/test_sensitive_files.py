@@ -11,47 +11,27 @@ import pytest
 from accord_coder.permissions.command_lines import NamedFiles, files_named
 from accord_coder.permissions.sensitive_files import GUARDED, is_guarded, is_secret, sensitive_below
 
+SECRETS = """
+/p/.env /p/.ENV /p/.env.production /p/prod.env /p/server.pem /p/server.key /home/me/.ssh/id_rsa
+/home/me/.ssh/config /p/id_ed25519 /p/.netrc /p/.npmrc /p/.pypirc /home/me/.aws/credentials
+/p/credentials.json /p/.git-credentials /p/.git/config /home/me/.kube/config
+/home/me/.docker/config.json /home/me/.config/gcloud/x/y.db /p/terraform.tfstate /p/secrets.yaml
+""".split()  # noqa: SIM905  # a list of words
+
 
 def test_secrets_are_recognised_by_path() -> None:
-    for path in [
-        "/p/.env",
-        "/p/.ENV",
-        "/p/.env.production",
-        "/p/prod.env",
-        "/p/server.pem",
-        "/p/server.key",
-        "/home/me/.ssh/id_rsa",
-        "/home/me/.ssh/config",
-        "/p/id_ed25519",
-        "/p/.netrc",
-        "/p/.npmrc",
-        "/p/.pypirc",
-        "/home/me/.aws/credentials",
-        "/p/credentials.json",
-        "/p/.git-credentials",
-        "/p/.git/config",
-        "/home/me/.kube/config",
-        "/home/me/.docker/config.json",
-        "/home/me/.config/gcloud/x/y.db",
-        "/p/terraform.tfstate",
-        "/p/secrets.yaml",
-    ]:
+    for path in SECRETS:
         assert is_secret(path), path
 
 
+NO_SECRETS = """
+/p/.env.example /p/.env.sample /p/id_rsa.pub /p/environment.py /p/keys.py /p/secrets.py
+/p/config.json /p/monkey /home/me/.ssh/id_rsa.pub
+""".split()  # noqa: SIM905  # a list of words
+
+
 def test_other_files_are_not_secrets() -> None:
-    for path in [
-        "/p/.env.example",
-        "/p/.env.sample",
-        "/p/id_rsa.pub",
-        "/p/environment.py",
-        "/p/keys.py",
-        "/p/secrets.py",
-        "/p/config.json",
-        "/p/monkey",
-        "/home/me/.ssh/id_rsa.pub",
-        "",
-    ]:
+    for path in ["", *NO_SECRETS]:
         assert not is_secret(path), path
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -69,22 +68,19 @@ async def test_list_reports_an_empty_directory_and_a_file(tree: Path) -> None:
         assert (await harness.use("list", path="empty")).text == "[The directory is empty.]"
 
 
-@pytest.mark.parametrize(
-    ("pattern", "found"),
-    [
-        ("*.py", ".x.py\nb.py\nsrc/a.py\nsrc/deep/c.py"),
-        ("src/*.py", "src/a.py"),
-        ("src/**/*.py", "src/a.py\nsrc/deep/c.py"),
-        ("**/a.{py,ts}", "src/a.py\nsrc/a.ts"),
-        ("?.py", "b.py\nsrc/a.py\nsrc/deep/c.py"),
-        ("[!a].py", "b.py\nsrc/deep/c.py"),
-        ("deep/", "src/deep/"),
-        ("*.rs", "[No path matches.]"),
-    ],
-)
-async def test_glob_finds_by_pattern(pattern: str, found: str, tree: Path) -> None:
+async def test_glob_finds_by_pattern(tree: Path) -> None:
     async with scripted(tree) as harness:
-        assert (await harness.use("glob", pattern=pattern)).text == found
+        for pattern, found in [
+            ("*.py", ".x.py\nb.py\nsrc/a.py\nsrc/deep/c.py"),
+            ("src/*.py", "src/a.py"),
+            ("src/**/*.py", "src/a.py\nsrc/deep/c.py"),
+            ("**/a.{py,ts}", "src/a.py\nsrc/a.ts"),
+            ("?.py", "b.py\nsrc/a.py\nsrc/deep/c.py"),
+            ("[!a].py", "b.py\nsrc/deep/c.py"),
+            ("deep/", "src/deep/"),
+            ("*.rs", "[No path matches.]"),
+        ]:
+            assert (await harness.use("glob", pattern=pattern)).text == found, pattern
 
 
 async def test_glob_is_limited(tmp_path: Path) -> None:
@@ -215,33 +211,27 @@ async def test_delete_of_a_link_keeps_its_target(tmp_path: Path) -> None:
         assert (tmp_path / "a.txt").exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "why"),
-    [
-        ("delete", {"path": "nothing.txt"}, "The file nothing.txt does not exist."),
-        (
-            "move",
-            {"source": "nothing.txt", "target": "b.txt"},
-            "The file nothing.txt does not exist.",
-        ),
-        ("move", {"source": "b.py", "target": "src"}, "src already exists. Nothing was moved."),
-        ("read", {"path": ".env"}, "The file .env does not exist."),
-        (
-            "edit",
-            {"path": "nothing.txt", "edits": [{"old": "a", "new": "b"}]},
-            "The file nothing.txt does not exist.",
-        ),
-    ],
-    ids=["delete", "move", "move over", "read", "edit"],
-)
-async def test_missing_path_is_an_error_without_a_permission_request(
-    name: str, arguments: dict[str, Any], why: str, tree: Path
-) -> None:
+async def test_missing_path_is_an_error_without_a_permission_request(tree: Path) -> None:
     async with scripted(tree, allow="reject") as harness:
-        result = await harness.use(name, **arguments)
-        assert harness.asked == []
-        assert result.text == why
-        assert harness.call.status == "failed"
+        for name, arguments, why in [
+            ("delete", {"path": "nothing.txt"}, "The file nothing.txt does not exist."),
+            (
+                "move",
+                {"source": "nothing.txt", "target": "b.txt"},
+                "The file nothing.txt does not exist.",
+            ),
+            ("move", {"source": "b.py", "target": "src"}, "src already exists. Nothing was moved."),
+            ("read", {"path": ".env"}, "The file .env does not exist."),
+            (
+                "edit",
+                {"path": "nothing.txt", "edits": [{"old": "a", "new": "b"}]},
+                "The file nothing.txt does not exist.",
+            ),
+        ]:
+            result = await harness.use(name, **arguments)
+            assert harness.asked == [], name
+            assert result.text == why, name
+            assert harness.call.status == "failed", name
 
 
 async def test_existence_outside_is_not_revealed_without_permission(

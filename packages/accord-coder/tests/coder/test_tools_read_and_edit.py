@@ -183,15 +183,14 @@ EDITS = {
 }
 
 
-@pytest.mark.parametrize("case", EDITS)
-async def test_ambiguous_edit_changes_nothing(case: str, tmp_path: Path) -> None:
-    edits, reason = EDITS[case]
+async def test_ambiguous_edit_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\naaa\ntwo\n")
     async with scripted(tmp_path) as harness:
         await harness.use("read", path="a.txt")
-        result = await harness.use("edit", path="a.txt", edits=edits)
-        assert result.failed
-        assert reason in result.text
+        for case, (edits, reason) in EDITS.items():
+            result = await harness.use("edit", path="a.txt", edits=edits)
+            assert result.failed, case
+            assert reason in result.text
         assert harness.asked == []
         assert (tmp_path / "a.txt").read_text() == "one\ntwo\naaa\ntwo\n"
 

@@ -146,29 +146,27 @@ async def test_rejected_change_is_reported_and_not_made(project: Path) -> None:
     assert (project / "notes.txt").exists()
 
 
-@pytest.mark.parametrize(
-    ("prompt", "reason"),
-    [
-        ("Could you list the files, please?", "`Could you list the files, please?` is not"),
-        ("lst", "Did you mean `list`?"),
-        ("delete notes.txt; fix the bug", "`fix the bug` is not a command"),
-        ("replace notes.txt one", "write `replace FILE OLD NEW`"),
-        ("list the TODOs in this folder", "write `list [DIRECTORY | PATTERN]`"),
-        ("create 'a.txt", "No closing quotation"),
-        ("run", "write `run COMMAND`"),
-        ("Run the command `touch ran.txt`.", "write `run COMMAND`"),
-        ("run my tests", "write `run COMMAND`"),
-        ("  ;\n ", "contains no text"),
-        ("x" * 200_001, "more than 200,000 characters"),
-    ],
-)
-async def test_unknown_prompt_explains_the_commands_and_changes_nothing(
-    prompt: str, reason: str, project: Path
-) -> None:
+UNKNOWN = [
+    ("Could you list the files, please?", "`Could you list the files, please?` is not"),
+    ("lst", "Did you mean `list`?"),
+    ("delete notes.txt; fix the bug", "`fix the bug` is not a command"),
+    ("replace notes.txt one", "write `replace FILE OLD NEW`"),
+    ("list the TODOs in this folder", "write `list [DIRECTORY | PATTERN]`"),
+    ("create 'a.txt", "No closing quotation"),
+    ("run", "write `run COMMAND`"),
+    ("Run the command `touch ran.txt`.", "write `run COMMAND`"),
+    ("run my tests", "write `run COMMAND`"),
+    ("  ;\n ", "contains no text"),
+    ("x" * 200_001, "more than 200,000 characters"),
+]
+
+
+async def test_unknown_prompt_explains_the_commands_and_changes_nothing(project: Path) -> None:
     async with demo(project) as harness:
-        said, error = await failed_prompt(harness, prompt)
-        assert said == help_text()
-        assert reason in error
+        for prompt, reason in UNKNOWN:
+            said, error = await failed_prompt(harness, prompt)
+            assert said == help_text()
+            assert reason in error
         assert harness.calls == []
         assert "notes.txt" in await harness.prompt("list")
     assert (project / "notes.txt").exists()

@@ -41,6 +41,8 @@ from coder.models.provider import (
 )
 
 Make = Callable[..., Any]
+# Retries, their limits and cancels are those of the coder, whatever the format of the provider is.
+ONE_FORMAT = pytest.mark.parametrize("coder_for", ["chat"], indirect=True)
 SECRET = "sk-do-not-tell-anybody"
 
 
@@ -205,6 +207,7 @@ async def test_tool_call_truncated_by_the_limit_does_not_run(
         assert await harness.prompt("Go on") == "Well."
 
 
+@ONE_FORMAT
 async def test_turn_ends_after_the_maximum_number_of_requests(
     tmp_path: Path, coder_for: Make
 ) -> None:
@@ -237,6 +240,7 @@ async def test_temporary_error_is_retried_and_reported(tmp_path: Path, coder_for
             harness.events.clear()
 
 
+@ONE_FORMAT
 @BOTH
 async def test_retry_waits_as_long_as_the_provider_asks(
     version: int, tmp_path: Path, coder_for: Make
@@ -253,6 +257,7 @@ async def test_retry_waits_as_long_as_the_provider_asks(
         assert "in 7 s" in notices(harness)
 
 
+@ONE_FORMAT
 async def test_too_long_wait_is_an_error(tmp_path: Path, coder_for: Make) -> None:
     async with (
         serve_provider(Fails(429, headers={"Retry-After": "3600"})) as provider,
@@ -262,6 +267,7 @@ async def test_too_long_wait_is_an_error(tmp_path: Path, coder_for: Make) -> Non
             await harness.prompt("Hello")
 
 
+@ONE_FORMAT
 async def test_number_of_retries_is_limited(tmp_path: Path, coder_for: Make) -> None:
     patience = RetryPolicy(max_attempts=3, sleep=_no_time)
     async with (
@@ -342,6 +348,7 @@ async def test_cancel_closes_the_stream_immediately(
         assert await harness.prompt("Again") == "Whole."
 
 
+@ONE_FORMAT
 async def test_cancel_ends_the_wait_before_a_retry(tmp_path: Path, coder_for: Make) -> None:
     waiting = asyncio.Event()
 
@@ -497,6 +504,7 @@ async def test_audio_is_sent_as_text_to_models_without_audio(
         assert "cannot hear" in str(provider.requests[0].body["messages"])
 
 
+@ONE_FORMAT
 @pytest.mark.slow
 async def test_many_failed_and_cancelled_turns_leave_nothing(
     tmp_path: Path, coder_for: Make
