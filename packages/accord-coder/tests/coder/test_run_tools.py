@@ -72,6 +72,15 @@ async def test_rejection_by_the_mode_is_reported_and_shown(version: int, tmp_pat
         assert harness.call.content == (result.text,)
 
 
+def test_models_are_told_the_arguments_of_each_tool() -> None:
+    for tool in TOOLS:
+        schema = tool.spec.parameters
+        assert tuple(schema["properties"]) == tool.arguments_type.__struct_fields__, tool.name
+        assert "title" not in schema
+    (edit,) = (tool.spec.parameters for tool in TOOLS if tool.name == "edit")
+    assert edit["properties"]["edits"]["items"]["$ref"].removeprefix("#/$defs/") in edit["$defs"]
+
+
 class Nothing(Struct, frozen=True):
     """No arguments."""
 

@@ -14,6 +14,7 @@ from accord import (
     McpServerStdio,
     Notice,
     RequestError,
+    Thought,
     TokenUsage,
     UsageChanged,
 )
@@ -148,6 +149,9 @@ async def test_compaction_is_shown_with_its_summary(version: int, tmp_path: Path
         assert shown[0].status == "in_progress"
         assert shown[-1].status == "completed"
         assert shown[-1].summary == ("They greeted each other.",)
+        # For clients of version 1 that do not show compactions.
+        thoughts = [event.text for event in harness.events if isinstance(event, Thought)]
+        assert thoughts == (["Compacting the conversation.\n"] if version == 1 else [])
 
 
 @BOTH
