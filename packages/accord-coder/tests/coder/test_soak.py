@@ -21,8 +21,8 @@ from accord_coder.settings import Settings
 from coder.harness import CoderHarness, coder_session
 from coder.scripted_model import ScriptedModel, tool_prompt
 
-TURNS = 60
-TURNS_OF_ONE = 20  # session
+TURNS = 120
+TURNS_OF_ONE = 30  # session
 MAX_GROWTH_BLOCKS = 20 * TURNS  # blocks of memory; a leaked turn takes many more
 
 # The actions of a turn; some require permission.
