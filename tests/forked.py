@@ -57,7 +57,12 @@ __all__ = ("STARTS", "Popen", "fork_here", "forked_programs", "forked_starts")
 STARTS = (
     "FORKED_STARTS"  # in the environment: a folder with a file for each process that was forked
 )
-MODULES = ("accord", "accord.program", "accord_terminal.sessions.owner.program")
+MODULES = (
+    "accord",
+    "accord.program",
+    "accord_fleet.grader_functions",
+    "accord_terminal.sessions.owner.program",
+)
 _IMPORTED_EARLY = (
     "accord.agent.store.sqlite",
     "accord.agent.store.stored_sessions",
@@ -79,6 +84,7 @@ _IMPORTED_EARLY = (
     "accord_coder.commands",
     "accord_coder.models.demo",
     "accord_coder.prompt",
+    "accord_fleet.command.run_fleet",
     "accord_terminal.ask.command",
     "accord_terminal.ask.conversation",
     "accord_terminal.ask.run",
@@ -332,7 +338,7 @@ def _is_forkable(words: Sequence[str], env: Mapping[str, str]) -> bool:
     if words[:1] != [sys.executable] or python != _environment:
         return False
     match words[1:]:
-        case ["-m", str(module), *_]:
+        case ["-m", str(module), *_] | ["-P", "-m", str(module), *_]:
             return module in MODULES
         case ["-c", str(code), *rest]:
             return "os.execv(sys.argv[1], sys.argv[1:])" in code and _is_forkable(rest, env)
@@ -429,10 +435,12 @@ def _note(words: list[str]) -> None:
 
 
 def _run(words: list[str]) -> None:
-    match words[1:]:
+    is_safe = words[1:2] == ["-P"]  # does not import from the working directory
+    match words[2:] if is_safe else words[1:]:
         case ["-m", module, *rest]:
             sys.argv = [module, *rest]
-            sys.path.insert(0, str(Path.cwd()))
+            if not is_safe:
+                sys.path.insert(0, str(Path.cwd()))
             if module == "accord":
                 sys.exit(import_module("accord.program").main())
             with warnings.catch_warnings():
