@@ -350,12 +350,12 @@ def _is_forkable(words: Sequence[str], env: Mapping[str, str]) -> bool:
     missing = {name: _environment[name] for name in _environment.keys() & _WITHOUT_EFFECT}
     if words[:1] != [sys.executable] or missing | python != _environment:
         return False
-    match words[1:]:
+    match words[3:] if words[1:3] == ["-W", "error"] else words[1:]:
         case ["-m", str(module), *_]:
             return module in MODULES or (names_too and module == "pytest")
         case ["-c", str(code), *rest]:
             return "os.execv(sys.argv[1], sys.argv[1:])" in code and _is_forkable(rest, env)
-        case ["-W", "error", str(file), *_] | [str(file), *_]:
+        case [str(file), *_]:
             return file.endswith(".py")
     return False
 
