@@ -21,7 +21,7 @@ from accord_conformance.agent.scenarios import agent_scenarios
 pytest_plugins = ["pytester"]
 
 # An agent that starts fast and conforms in both versions.
-INDEPENDENT = (sys.executable, "-S", str(Path(__file__).parents[1] / "independent" / "agent.py"))
+INDEPENDENT = (sys.executable, str(Path(__file__).parents[1] / "independent" / "agent.py"))
 GREETER = """
 from accord import Agent, Turn
 
