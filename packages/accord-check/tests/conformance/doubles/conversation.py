@@ -249,8 +249,12 @@ def breaks(
     by: Side | None = None,
     also: set[str] | None = None,
     bare: bool = False,
+    name: str = "",
 ) -> Callable[[Callable[[Talker], Any]], Callable[[Talker], Any]]:
-    """Register a double of a rule, after a conforming start unless it is `bare`."""
+    """Register a double of a rule, after a conforming start unless it is `bare`.
+
+    It has the name of the function, or `name` for a lambda.
+    """
 
     def register(act: Callable[[Talker], Any]) -> Callable[[Talker], Any]:
         def whole(talker: Talker) -> None:
@@ -259,7 +263,7 @@ def breaks(
                 talker.new()
             act(talker)
 
-        whole.__name__ = act.__name__
+        whole.__name__ = name or act.__name__
         DOUBLES.extend(Double(rule, version, by, also or set(), whole) for version in versions)
         return act
 
