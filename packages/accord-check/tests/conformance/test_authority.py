@@ -159,10 +159,7 @@ def test_finding_that_the_demand_does_not_cover_is_advice() -> None:
 
 @pytest.mark.parametrize("form", ["json", "markdown", "html", "junit"])
 def test_reports_print_what_demands_a_failed_rule(form: str) -> None:
-    reports = [
-        broken_in(requirements()["R-GEN-06"], 1),
-        broken_in(requirements()["R-GEN-05"], 2),
-    ]
+    reports = [broken_in(requirements()["R-GEN-06"], 1), broken_in(requirements()["R-GEN-05"], 2)]
     page = report_bytes(form, RunResult("agent", reports)).decode()
     assert "v1 schema: RequestId" in page
     assert "v2 docs: overview#error-handling" in page

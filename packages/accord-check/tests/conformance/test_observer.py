@@ -145,9 +145,7 @@ def test_error_for_an_id_without_method_and_result_can_have_that_id() -> None:
 
 
 @pytest.mark.parametrize("answer_comes_first", [False, True])
-def test_request_withdrawn_at_the_close_counts_after_its_response(
-    answer_comes_first: bool,
-) -> None:
+def test_request_withdrawn_at_the_close_counts_after_its_response(answer_comes_first: bool) -> None:
     talker = opened(2)
     prompt = talker.prompt()
     talker.tool()

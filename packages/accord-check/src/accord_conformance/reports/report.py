@@ -266,7 +266,9 @@ def _judged_rules(side: Side | None, medium: Medium, _: int) -> frozenset[str]:
     return frozenset(
         rule.id
         for rule in requirements().values()
-        if rule.how in ("checked", "observed") and _concerns(rule, side) and applies_to(rule, medium)
+        if rule.how in ("checked", "observed")
+        and _concerns(rule, side)
+        and applies_to(rule, medium)
     )
 
 

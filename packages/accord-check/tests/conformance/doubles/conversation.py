@@ -164,12 +164,7 @@ class Talker:
             result = {"capabilities": agent or AGENT_2, "info": INFO}
         methods = METHODS_1 if v1 else METHODS_2
         params = {"protocolVersion": self.version, **params, **(asks or {})}
-        result = {
-            "protocolVersion": self.version,
-            "authMethods": methods,
-            **result,
-            **(says or {}),
-        }
+        result = {"protocolVersion": self.version, "authMethods": methods, **result, **(says or {})}
         self.call("initialize", _some(params), _some(result))
 
     def setup(self, **more: Any) -> Json:

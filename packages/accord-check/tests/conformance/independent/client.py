@@ -65,10 +65,7 @@ class Client:
         )
         assert self.process.stdin
         assert self.process.stdout
-        read, write = (
-            self.process.stdout.readline,
-            partial(os.write, self.process.stdin.fileno()),
-        )
+        read, write = (self.process.stdout.readline, partial(os.write, self.process.stdin.fileno()))
         self.peer = Line(read, write, self.request, self.note)
         self.files = Files(self.cwd)
         self.terminals = Terminals(self.cwd)

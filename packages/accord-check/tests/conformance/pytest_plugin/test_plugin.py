@@ -304,9 +304,7 @@ def test_agent_that_does_not_start_fails_once(pytester: pytest.Pytester) -> None
     done.stdout.fnmatch_lines(["*The agent cannot be started: *"])
 
 
-def test_agent_that_does_not_start_fails_with_selected_rules(
-    pytester: pytest.Pytester,
-) -> None:
+def test_agent_that_does_not_start_fails_with_selected_rules(pytester: pytest.Pytester) -> None:
     done = run(pytester, "--accord-check", "no-such-agent-anywhere", "-k", "CANCEL")
     outcomes = done.parseoutcomes()
     assert outcomes["failed"] == 1
