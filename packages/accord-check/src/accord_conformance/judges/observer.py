@@ -26,7 +26,6 @@ from accord_conformance.traffic.message import (
     parse_frame,
 )
 
-
 # The methods of judges for what they observe.
 _EVENTS = [name for name in vars(Judge) if name.startswith("on_")]
 

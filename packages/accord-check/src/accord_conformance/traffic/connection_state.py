@@ -95,7 +95,7 @@ _REPEATABLE = ("session/load", "session/resume")
 
 
 class ConnectionState:
-    """One connection; `version` is the agreed version, `judged_side` the judged side, if not both."""
+    """One connection; `version` is the agreed version, `judged_side` the only judged side."""
 
     def __init__(self) -> None:
         self.judged_side: Side | None = None
