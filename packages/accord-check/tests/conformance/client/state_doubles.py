@@ -414,7 +414,7 @@ def _answers(changes: dict[str, Any], when: Any) -> Any:
 
 
 # The delay lets the finding of the concurrent message arrive.
-AROUND: dict[str, Any] = {"plays": "check: state/title", "does": look_around, "window": True}
+AROUND: dict[str, Any] = {"plays": "check: state", "does": look_around, "window": True}
 LATER = {"status": "accord_later"}
 add("R-STATUS-05", 1, 2, name="takes_it_for_open", **AROUND)(
     _answers({"status": "open"}, lambda result: result == LATER)
