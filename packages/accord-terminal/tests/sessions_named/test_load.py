@@ -77,8 +77,8 @@ def test_watcher_that_does_not_read_delays_no_other(machine: Machine) -> None:
     for process in (*stopped, editor):
         os.kill(process.pid, signal.SIGSTOP)
     machine.ok("session", "cancel", "-s", "fix")
-    answer = machine.ok("session", "prompt", "-s", "fix", "--quiet", "stream 30000 word")
-    assert answer.split() == ["word"] * 30000
+    answer = machine.ok("session", "prompt", "-s", "fix", "--quiet", "stream 10000 word")
+    assert answer.split() == ["word"] * 10000
     assert "accord session prompt" in machine.ok("session", "history", "-s", "fix", "--tail", "1")
     assert machine.owner() == owner
     for process in stopped:
