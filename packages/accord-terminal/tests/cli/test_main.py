@@ -123,9 +123,7 @@ def without(*packages: str) -> Iterator[None]:
         yield
 
 
-def run_here(
-    words: list[str], capsys: pytest.CaptureFixture[str]
-) -> tuple[int, str, str]:
+def run_here(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
     """Run a command line in this process; return its status and what it writes."""
     try:
         status = import_module("accord.program").main(words)
@@ -144,9 +142,7 @@ def test_program_without_extras(
     need = [["ask", "hello"], ["agents"], ["check", "rules"]]
     helps = [[], ["-h"], ["--help"]]
     with without(*WITHOUT_EXTRAS):
-        results = [
-            run_here(words, capsys) for words in (*need, *helps, ["--version"], ["bogus"])
-        ]
+        results = [run_here(words, capsys) for words in (*need, *helps, ["--version"], ["bogus"])]
         monkeypatch.setenv("_ACCORD_COMPLETE", "bash_complete")
         assert run_here([], capsys) == (0, "", "")  # no error in the middle of the user's line
         monkeypatch.delenv("_ACCORD_COMPLETE")

@@ -121,7 +121,7 @@ async def test_answers_of_others_are_said_and_a_killed_owner_is_started_again(
             await user.send("permission")
             await user.question()
             may_answer.set()
-            await user.sees("Answered by Ann", "(Do thing 2)")
+            await user.sees("Answered by Ann", "(Do thing 1)")
             await user.until(lambda: not user.app.screen.query(PermissionPanel))
             await user.until(lambda: not user.session.is_busy)
 
@@ -153,4 +153,3 @@ async def test_subagent_of_version_1_is_a_tool_call(machine: Machine) -> None:
     async with chat_with(machine, "1") as user:
         await user.send("subagent one")
         await user.sees("A subagent", "The subagent is done.")
-
