@@ -189,9 +189,9 @@ def test_burst_is_recorded_completely_and_in_order(tmp_path: Path) -> None:
     update = (
         '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"n":%d}}}'
     )
-    program = f"print(''.join('{update}\\n' % n for n in range(100_000)), end='')"
+    program = f"print(''.join('{update}\\n' % n for n in range(30_000)), end='')"
     done = subprocess.run(tee(path, sys.executable, "-c", program), capture_output=True, timeout=30)
-    expected = [str(n).encode() for n in range(100_000)]  # the updates of one second
+    expected = [str(n).encode() for n in range(30_000)]
     assert re.findall(rb'"n":(\d+)', done.stdout) == expected
     assert re.findall(rb'"n":(\d+)', path.read_bytes()) == expected
 
