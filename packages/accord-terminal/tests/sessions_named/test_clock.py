@@ -6,9 +6,11 @@ import os
 import signal
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
+from accord_terminal.sessions.records import socket_path
 from requirement import requirement
 from sessions_named.machine import Machine, eventually
 from sessions_named.moved_clock import MovedClock
@@ -84,6 +86,9 @@ def test_client_of_an_owner_that_slept_longer_than_its_time_gets_an_answer(
     os.kill(owner, signal.SIGSTOP)
     stopped = time.monotonic()
     call = machine.start("session", "prompt", "-s", "fix", "echo awake")
+    path = os.fspath(socket_path(machine.record().id))
+    sockets = Path("/proc/net/unix")  # one that listens, and one that waits to be accepted
+    eventually(lambda: sockets.read_text().count(path) == 2)
     eventually(lambda: time.monotonic() > stopped + 1.5)
     os.kill(owner, signal.SIGCONT)  # its time is over, and a client waits
     output, errors = call.communicate(timeout=40)

@@ -16,8 +16,8 @@ from sessions_named.machine import Machine, eventually
 pytestmark = pytest.mark.slow
 
 # With 20 sessions and 50 watchers the tests take a minute.
-SESSIONS = int(os.environ.get("ACCORD_SESSION_COUNT", "4"))
-WATCHERS = int(os.environ.get("ACCORD_SESSION_WATCHERS", "8"))
+SESSIONS = int(os.environ.get("ACCORD_SESSION_COUNT", "3"))
+WATCHERS = int(os.environ.get("ACCORD_SESSION_WATCHERS", "5"))
 
 
 @pytest.mark.timeout(60 + 10 * SESSIONS)
