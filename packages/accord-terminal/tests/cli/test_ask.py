@@ -21,8 +21,6 @@ AGENTS = Path(__file__).parent / "agents.py"
 # `accord ask` has one path for both versions, whose events tests/client compares:
 # most tests here need only one of them.
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
-V1 = pytest.mark.parametrize("version", [1], ids=["v1"])
-V2 = pytest.mark.parametrize("version", [2], ids=["v2"])
 ANSWER = (
     "import json, sys; asked = json.loads(sys.stdin.readline());"
     "print(json.dumps({{'jsonrpc': '2.0', 'id': asked['id'], 'result': {}}}))"
@@ -47,12 +45,11 @@ def agent(name: str, version: int) -> list[str]:
     return ["--agent", f"{sys.executable} {AGENTS} {name} {version}"]
 
 
-@V2
 @pytest.mark.parametrize("apart", [False, True], ids=["one file", "two files"])
-def test_other_output_is_on_separate_lines(version: int, apart: bool, folder: Path) -> None:
+def test_other_output_is_on_separate_lines(apart: bool, folder: Path) -> None:
     with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
         streams: dict[str, Any] = {"stdout": out, "stderr": err if apart else subprocess.STDOUT}
-        command = [*ASK[:-2], *agent("talks_and_works", version), "go"]
+        command = [*ASK[:-2], *agent("talks_and_works", 2), "go"]
         assert subprocess.run(command, timeout=60, check=False, **streams).returncode == 0
     said = (folder / "out").read_text("utf-8")
     if apart:
@@ -87,9 +84,8 @@ def test_custom_stop_reason_is_an_early_stop() -> None:
     assert exit_status(None) == 1
 
 
-@V1
-def test_each_message_is_a_paragraph(version: int, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ask("updates", *agent("script", version)) == 0
+def test_each_message_is_a_paragraph(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask("updates", *agent("script", 1)) == 0
     assert capsys.readouterr().out == "A message.\n\nOne of each.\n"
 
 
@@ -148,11 +144,8 @@ def test_agent_that_cannot_be_started_is_named(capsys: pytest.CaptureFixture[str
     assert said.endswith("`accord agents` lists the agents that have a name.\n")
 
 
-@V2
-def test_last_stderr_lines_of_a_failed_agent_are_shown(
-    version: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert ask("crash", *agent("script", version)) == 1
+def test_last_stderr_lines_of_a_failed_agent_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask("crash", *agent("script", 2)) == 1
     shown = capsys.readouterr().err
     assert "accord ask: Internal error (-32603)" in shown
     assert "RuntimeError: The script agent was told to crash" in shown
@@ -220,18 +213,14 @@ def test_session_is_continued_by_its_id_or_as_the_latest_of_the_folder(
         assert (first["session_id"], last["text"]) == (continued, said)
 
 
-@V2
-def test_unknown_session_is_named(version: int, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ask("hi", "--session", "lost", *agent("stored", version)) == 1
+def test_unknown_session_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask("hi", "--session", "lost", *agent("stored", 2)) == 1
     assert "The agent has no session 'lost'" in capsys.readouterr().err
 
 
-@V1
-def test_agent_without_stored_sessions_cannot_continue(
-    version: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert ask("hi", "--session", "x", *agent("stubborn", version)) != 0
-    assert ask("hi", "--continue", *agent("stubborn", version)) == 2
+def test_agent_without_stored_sessions_cannot_continue(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask("hi", "--session", "x", *agent("stubborn", 1)) != 0
+    assert ask("hi", "--continue", *agent("stubborn", 1)) == 2
     assert "session" in capsys.readouterr().err
 
 
@@ -270,11 +259,10 @@ def test_permission_is_rejected_without_a_user(
     assert permission["option"]["kind"] == ("allow_once" if allowed else "reject_once")
 
 
-@V1
 def test_turn_that_the_agent_cancels_after_a_rejection_is_not_an_interrupt(
-    version: int, capfd: pytest.CaptureFixture[str]
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    words = agent("stops_when_rejected", version)
+    words = agent("stops_when_rejected", 1)
     assert ask("go", *words, "--yes") == 0
     assert ask("go", *words) == 3
     assert ask("go", *words, "--deny", "*") == 130  # a rule of the user, not a missing user

@@ -19,7 +19,6 @@ SCRIPT = ["--agent", "script"]
 # `accord ask` has one path for both versions, whose events tests/client compares:
 # most tests here need only one of them.
 BOTH = pytest.mark.parametrize("version", ["1", "2"], ids=["v1", "v2"])
-V2 = pytest.mark.parametrize("version", ["2"], ids=["v2"])
 
 
 @pytest.fixture(autouse=True)
@@ -105,13 +104,10 @@ def test_model_of_a_provider_without_a_key_is_a_usage_error_that_names_the_key(
     assert "--model: expected one of demo, got 'gpt-5'; other models need the API key" in said
 
 
-@V2
-def test_deny_rule_takes_precedence_over_yes(
-    version: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert ask("--protocol", version, "--yes", "--quiet", "permission") == 0
+def test_deny_rule_takes_precedence_over_yes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask("--protocol", "2", "--yes", "--quiet", "permission") == 0
     assert "1 of 1 allowed" in capsys.readouterr().out
-    assert ask("--protocol", version, "--yes", "--deny", "*", "--quiet", "permission") == 0
+    assert ask("--protocol", "2", "--yes", "--deny", "*", "--quiet", "permission") == 0
     assert "0 of 1 allowed" in capsys.readouterr().out
 
 
