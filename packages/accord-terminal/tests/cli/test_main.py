@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -119,17 +120,18 @@ def without(*packages: str) -> Iterator[None]:
         for name in [*sys.modules]:
             if name.partition(".")[0].startswith("accord") or name.partition(".")[0] in packages:
                 del sys.modules[name]
-        sys.modules.update(dict.fromkeys(packages))
-        yield
+        with patch.dict(sys.modules, dict.fromkeys(packages)):
+            yield
 
 
-def run_here(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+def run_here(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[Any, str, str]:
     """Run a command line in this process; return its status and what it writes."""
     try:
         status = import_module("accord.program").main(words)
     except SystemExit as left:
         status = left.code
-    return (status, *capsys.readouterr())
+    said = capsys.readouterr()
+    return status, said.out, said.err
 
 
 WITHOUT_EXTRAS = ("click", "rich", "platformdirs")

@@ -15,7 +15,8 @@ from requirement import requirement
 from sessions_named.machine import Machine, eventually
 from sessions_named.moved_clock import MovedClock
 
-pytestmark = pytest.mark.slow
+# The first test imports in this process what the others fork.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 
 @pytest.fixture
