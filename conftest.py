@@ -8,6 +8,8 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Generator
+from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -48,14 +50,28 @@ NEED_PROGRAMS = (
     "workflows",
 )
 FIXTURES_OF_PROGRAMS = {"browser"}
+WITHOUT_PROGRAMS = {"not programs", "not slow and not programs"}
+PATHS_OF_PROGRAMS = frozenset(tests / path for tests in TESTS for path in NEED_PROGRAMS)
+
+
+@cache
+def needs_programs(path: Path) -> bool:
+    """Return whether a path is, or is below, one of those that need programs."""
+    return path in PATHS_OF_PROGRAMS or not PATHS_OF_PROGRAMS.isdisjoint(path.parents)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import what would all be deselected."""
+    if config.option.markexpr in WITHOUT_PROGRAMS and needs_programs(collection_path):
+        return True
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark what `make test-programs` runs, and not `make test`."""
-    folders = (tests / path for tests in TESTS for path in NEED_PROGRAMS)
     fixtures = FIXTURES_OF_PROGRAMS.intersection(getattr(item, "fixturenames", ()))
-    if fixtures or any(map(item.path.is_relative_to, folders)):
+    if fixtures or needs_programs(item.path):
         item.add_marker("programs")
 
 
@@ -73,7 +89,6 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        gc.collect()
         gc.freeze()
         gc.set_threshold(20_000, 20, 20)
         gc.enable()

@@ -175,6 +175,7 @@ class Page:
         (self.folder / "test_of_page.py").write_text(block.code, "utf-8")
         # It has a folder of its own: at its end pytest removes those of earlier runs.
         options = ["-p", "no:cacheprovider", "-o", "asyncio_mode=auto", "-o", TRACEBACK_OF_HANGS]
+        options += ["-o", f"pythonpath={TESTS}"]
         self._run(block, "-m", "pytest", "-q", *options, f"--basetemp={self.folder}.tmp", ".")
 
     def _run(self, block: Block, *words: str, python: str = sys.executable) -> str:
@@ -184,7 +185,7 @@ class Page:
             done = subprocess.run(
                 [python, *words],
                 cwd=self.folder,
-                env={**os.environ, **FEW_PLUGINS, "PATH": path, "PYTHONPATH": str(TESTS)},
+                env={**os.environ, **FEW_PLUGINS, "PATH": path},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,

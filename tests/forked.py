@@ -14,7 +14,6 @@ import atexit
 import contextvars
 import ctypes
 import faulthandler
-import fcntl
 import gc
 import logging
 import marshal
@@ -45,6 +44,8 @@ from accord.script_agent.agent import ScriptAgent
 from accord.transports import stdio
 from accord.transports.memory import pair
 
+if sys.platform != "win32":
+    import fcntl
 if TYPE_CHECKING:
     import pytest
 if find_spec("accord_terminal"):
@@ -57,7 +58,12 @@ __all__ = ("STARTS", "Popen", "fork_here", "forked_programs", "forked_starts")
 STARTS = (
     "FORKED_STARTS"  # in the environment: a folder with a file for each process that was forked
 )
-MODULES = ("accord", "accord.program", "accord_terminal.sessions.owner.program")
+MODULES = (
+    "accord",
+    "accord.program",
+    "accord_fleet.grader_functions",
+    "accord_terminal.sessions.owner.program",
+)
 _IMPORTED_EARLY = (
     "accord.agent.store.sqlite",
     "accord.agent.store.stored_sessions",
@@ -79,6 +85,7 @@ _IMPORTED_EARLY = (
     "accord_coder.commands",
     "accord_coder.models.demo",
     "accord_coder.prompt",
+    "accord_fleet.command.run_fleet",
     "accord_terminal.ask.command",
     "accord_terminal.ask.conversation",
     "accord_terminal.ask.run",
@@ -105,6 +112,8 @@ _IMPORTED_EARLY = (
 )
 Popen = subprocess.Popen  # which starts interpreters
 _environment = {name: value for name, value in os.environ.items() if name.startswith("PYTHON")}
+# A program that leaves them out can be forked: they change nothing there.
+_WITHOUT_EFFECT = {"PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"}
 
 
 # Popen's options that a program forked by the server cannot have.
@@ -113,6 +122,8 @@ _CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
 _CLONE_PARENT = 0x8000
 forks_more = True
 """Whether programs that were forked start others by forks, too."""
+names_too = False
+"""Whether `python` and `accord` are this Python and its program, as after `activate`."""
 inherits_patches = False
 """Whether programs are forked from this process itself, with what a test has patched."""
 
@@ -128,10 +139,10 @@ class _ForkedPopen(Popen[Any]):
         if more or words is None or not _is_forkable(words, os.environ if env is None else env):
             super().__init__(args, *more, **options)
             return
-        if _Server.running is not None and not (
+        if _Server.is_wanted and not (
             inherits_patches
             or any(options.get(name) for name in _OWN_FORK)
-            or options.get("executable") not in (None, words[0])
+            or Path(options.get("executable") or words[0]).parent != Path(sys.executable).parent
             or not options.get("close_fds", True)
             or not Path(options.get("cwd") or ".").is_dir()
         ):
@@ -158,9 +169,11 @@ class _ForkedPopen(Popen[Any]):
         _, _, _, _, kept, cwd, env, _, _, _, *pipes, _, _, _, _, umask, in_session, group = given
         streams = [own if fd == -1 else fd for own, fd in enumerate((pipes[0], pipes[3], pipes[5]))]
         variables = os.environ if env is None else env
-        assert _Server.running is not None
+        if _Server.running is None:
+            _Server.running = _Server()
         self.pid = _Server.running.start(
             [
+                names_too,
                 self._program,
                 os.fspath(cwd or Path.cwd()),
                 {os.fsdecode(name): os.fsdecode(value) for name, value in variables.items()},
@@ -179,7 +192,8 @@ class _ForkedPopen(Popen[Any]):
 class _Server:
     """The process that forks programs for this one; it ends with it."""
 
-    running: _Server | None = None
+    is_wanted = False
+    running: _Server | None = None  # from the first program on
 
     def __init__(self) -> None:
         self._connection, theirs = socket.socketpair()
@@ -244,7 +258,8 @@ def _fork_for_parent() -> int:
 
 
 def _start(wanted: list[Any], descriptors: list[int]) -> NoReturn:
-    words, cwd, env, kept, in_session, group, umask, more = wanted
+    global names_too
+    names_too, words, cwd, env, kept, in_session, group, umask, more = wanted
     subprocess.Popen = _ForkedPopen if more else Popen
     targets = (0, 1, 2, *kept)
     above = [fcntl.fcntl(fd, fcntl.F_DUPFD, max(targets) + 1) for fd in descriptors]
@@ -261,19 +276,26 @@ def _start(wanted: list[Any], descriptors: list[int]) -> NoReturn:
 
 
 @contextmanager
-def forked_programs(*, more: bool = True) -> Generator[None]:
-    """Let this process start Python programs by forks; with `more`, those start others so, too."""
-    global forks_more
-    forks_more = more
+def forked_programs(*, more: bool = True, names: bool = False) -> Generator[None]:
+    """Let this process start Python programs by forks; with `more`, those start others so, too.
+
+    With `names`, also those that are started as `python` and `accord`. Nothing changes on Windows.
+    """
+    global forks_more, names_too
+    if sys.platform == "win32":
+        yield
+        return
+    forks_more, names_too = more, names
     if _CLONE is None:
         _prepare()
-    elif _Server.running is None:
-        _Server.running = _Server()
+    else:
+        _Server.is_wanted = True
     subprocess.Popen = _ForkedPopen
     try:
         yield
     finally:
         subprocess.Popen = Popen
+        names_too = False
 
 
 @cache
@@ -324,16 +346,23 @@ def forked_starts(folder: Path) -> dict[int, list[str]]:
 def _words(args: Any) -> list[str] | None:
     if isinstance(args, (str, bytes, os.PathLike)):
         return None
-    return [os.fspath(word) for word in args]
+    words = [os.fspath(word) for word in args]
+    if names_too and words[:1] in (["python"], ["python3"]):
+        words[0] = sys.executable
+    elif names_too and words[:1] == ["accord"]:
+        words[:1] = [sys.executable, "-m", "accord"]
+    return words
 
 
 def _is_forkable(words: Sequence[str], env: Mapping[str, str]) -> bool:
     python = {name: value for name, value in env.items() if name.startswith("PYTHON")}
-    if words[:1] != [sys.executable] or python != _environment:
+    missing = {name: _environment[name] for name in _environment.keys() & _WITHOUT_EFFECT}
+    if words[:1] != [sys.executable] or missing | python != _environment:
         return False
-    match words[1:]:
+    rest = words[3:] if words[1:3] == ["-W", "error"] else words[1:]
+    match rest[1:] if rest[:1] == ["-P"] else rest:
         case ["-m", str(module), *_]:
-            return module in MODULES
+            return module in MODULES or (names_too and module == "pytest")
         case ["-c", str(code), *rest]:
             return "os.execv(sys.argv[1], sys.argv[1:])" in code and _is_forkable(rest, env)
         case [str(file), *_]:
@@ -372,7 +401,7 @@ def _become(words: list[str], env: dict[str, str] | None, kept: tuple[int, ...])
 
 def _forget_the_parent(kept: tuple[int, ...]) -> None:
     """Drop what a new interpreter would not have."""
-    _Server.running = None  # of the parent
+    _Server.running, _Server.is_wanted = None, False  # of the parent
     gc.freeze()  # what the parent has dropped, but not yet collected, would close our files
     faulthandler.disable()
     signal.set_wakeup_fd(-1)
@@ -429,10 +458,12 @@ def _note(words: list[str]) -> None:
 
 
 def _run(words: list[str]) -> None:
-    match words[1:]:
+    is_safe = words[1:2] == ["-P"]  # does not import from the working directory
+    match words[2:] if is_safe else words[1:]:
         case ["-m", module, *rest]:
             sys.argv = [module, *rest]
-            sys.path.insert(0, str(Path.cwd()))
+            if not is_safe:
+                sys.path.insert(0, str(Path.cwd()))
             if module == "accord":
                 sys.exit(import_module("accord.program").main())
             with warnings.catch_warnings():
@@ -442,6 +473,9 @@ def _run(words: list[str]) -> None:
             sys.argv = ["-c", *rest]
             os.execv = _execute
             exec(code, {"__name__": "__main__"})
+        case ["-W", "error", *rest]:
+            warnings.simplefilter("error")
+            _run([words[0], *rest])
         case [file, *rest]:
             sys.argv = [file, *rest]
             sys.path.insert(0, str(Path(file).parent.resolve()))

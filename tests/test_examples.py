@@ -16,6 +16,7 @@ from accord import roles
 from accord.transports.memory import pair
 from accord_conformance.judges.observer import Observer
 from accord_conformance.rules.manifest import requirements
+from forked import forked_programs
 from raw_peer import QUICK
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -35,13 +36,14 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
     ],
 )
 def test_example_exits_0(name: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", EXAMPLES / name],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=50,
-    )
+    with forked_programs():
+        done = subprocess.run(
+            [sys.executable, "-W", "error", EXAMPLES / name],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=50,
+        )
     assert done.returncode == 0, done.stderr
     assert done.stdout
 

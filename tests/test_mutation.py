@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import mutants
+import mutation
 import pytest
 
 from project import ROOT
@@ -51,6 +52,12 @@ def test_one():
 
 def test_many():
     describe(2)
+"""
+
+# Without the plugins of other packages, which take a second to import, in each of 16 runs.
+SETTINGS = """\
+[tool.pytest.ini_options]
+addopts = ["--disable-plugin-autoload", "-p", "pytest_timeout"]
 """
 
 
@@ -137,24 +144,21 @@ def repository(tmp_path: Path) -> Path:
     tests.mkdir(parents=True)
     (source / "__init__.py").write_text(SOURCE)
     (tests / "test_tiny.py").write_text(NOTICES)
-    (root / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
+    (root / "pyproject.toml").write_text(SETTINGS)
     for command in (["init", "-q"], ["add", "."]):
         subprocess.run(["git", *command], cwd=root, check=True)
     return root
 
 
 @pytest.fixture
-def measure(repository: Path, tmp_path: Path) -> Callable[..., str]:
+def measure(
+    repository: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., str]:
     def run(step: str, *options: str) -> str:
-        done = subprocess.run(
-            [
-                sys.executable, TOOLS / "mutation.py", step, "--package", "accord-coder",
-                "--root", repository, "--work", tmp_path / "work", *options,
-            ],
-            capture_output=True, text=True, check=False, timeout=200,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        where = ["--root", str(repository), "--work", str(tmp_path / "work")]
+        capfd.readouterr()
+        assert mutation.main([step, "--package", "accord-coder", *where, *options]) == 0
+        return capfd.readouterr().out
 
     return run
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from codeblocks import Block, Page, commands, extract, look_up, wanted
+from forked import forked_programs
+
+
+@pytest.fixture(autouse=True)
+def forks() -> Generator[None]:
+    """Start programs as the test of the pages does."""
+    with forked_programs(names=True):
+        yield
 
 
 def run(page: str, folder: Path) -> dict[str, object]:

@@ -36,15 +36,11 @@ def test_nine_programs_did_everything() -> None:
     assert len({row["program"] for row in ROWS if did_everything(row)}) >= 9
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["agent"])
-def test_each_changed_the_file_and_left_nothing_running(row: dict[str, Any]) -> None:
-    assert row["changed"] or "no tools" in " ".join(row["remarks"])
-    assert row["left_running"] == []
-
-
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["agent"])
-def test_what_did_not_happen_is_explained(row: dict[str, Any]) -> None:
-    assert did_everything(row) or row["remarks"]
+def test_each_changed_the_file_and_left_nothing_running_or_has_a_remark() -> None:
+    for row in ROWS:
+        assert row["changed"] or "no tools" in " ".join(row["remarks"]), row["agent"]
+        assert row["left_running"] == [], row["agent"]
+        assert did_everything(row) or row["remarks"], row["agent"]
 
 
 async def used(agent: ChatAgent, folder: Path) -> dict[str, Any]:
@@ -62,17 +58,6 @@ async def test_bundled_agent_is_used_and_resumed(tmp_path: Path) -> None:
     assert (found["resume"], found["refused"]) == ("session/resume", "")
     assert found["shows_conversation"]
     assert found["left_running"] == []
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-async def test_agent_that_forgets_its_sessions_gets_a_new_one(tmp_path: Path) -> None:
-    found = await used(AGENTS["accord-script"], tmp_path)
-    assert found["rejected"]
-    assert found["cancel"] == "cancelled"
-    assert found["resume"] == "session/load"
-    assert "not found" in found["refused"]
-    assert not found["shows_conversation"]
 
 
 @pytest.mark.programs

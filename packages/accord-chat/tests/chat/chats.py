@@ -24,7 +24,7 @@ from accord_chat.view.app import ChatApp
 from accord_chat.view.composer import Composer
 from accord_chat.view.permission_panel import PermissionPanel
 from accord_chat.view.transcript_view import TranscriptView
-from chat.quick_textual import make_textual_quick, settle
+from chat.quick_textual import collect_rarely, make_textual_quick, settle
 from raw_peer import RawPeer
 from versions import only
 
@@ -253,6 +253,7 @@ async def typing_at(
     at_open: Callable[[Typist], object] = lambda user: None,
 ) -> AsyncGenerator[Typist]:
     """Run a program until the end of the block."""
+    collect_rarely()
     try:
         async with app.run_test(size=size, notifications=True) as pilot:
             typist = Typist(app, pilot)

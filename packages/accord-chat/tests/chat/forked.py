@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 from uuid import uuid4
 
-__all__ = ("Forked", "command")
+__all__ = ("Forked", "command", "started_command")
 
 # What the programs of the tests import. The server has one thread, also after it.
 PRELOADED = (
@@ -85,6 +85,12 @@ class Forked:
 def command(*words: str) -> list[str]:
     """Return a command that runs `python WORDS` quickly, below a program that was forked."""
     return [sys.executable, "-I", "-S", str(FORWARD), SOCKET, *words]
+
+
+def started_command(*words: str) -> list[str]:
+    """Return a command that runs `python WORDS` quickly, also below this process."""
+    _start_server()
+    return command(*words)
 
 
 @cache

@@ -1,28 +1,37 @@
-"""Makes Textual's pilot wait for what happens, and parse each stylesheet once for all apps."""
+"""Makes Textual wait for what happens, draw what is looked at, and parse each stylesheet once."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from typing import Any, cast
 
 from textual import app, pilot
 from textual.cache import LRUCache
 from textual.css.stylesheet import Stylesheet
+from textual.screen import Screen
 
-__all__ = ("make_textual_quick", "settle")
+__all__ = ("collect_rarely", "make_textual_quick", "settle")
 
 SOON_S = 0.06  # longer than a frame, and than updates wait after a key
 MAX_S = 1.0
 MAX_CPU_S = 0.5  # of this process, for a program that never rests
 POLL_S = 0.002
 MAX_STYLES = 1024
+THRESHOLDS = (100_000, 50, 100)  # of garbage collection, in which applications have much
 
 
 def make_textual_quick() -> None:
     """Change the parts of Textual that only tests use, and its cache of styles."""
     app.wait_for_idle = pilot.wait_for_idle = settle  # type: ignore[attr-defined]
     Stylesheet.set_variables = _set_variables
+    Screen._compositor_refresh = _draw_later  # type: ignore[method-assign]
+
+
+def collect_rarely() -> None:
+    """Leave garbage for longer; an application is a tenth faster then."""
+    gc.set_threshold(*THRESHOLDS)
 
 
 async def settle(min_sleep: float = 0.0, max_sleep: float = MAX_S) -> None:
@@ -47,8 +56,35 @@ async def settle(min_sleep: float = 0.0, max_sleep: float = MAX_S) -> None:
         if threads is not None and threads._idle_semaphore._value < len(threads._threads):
             waits.append(POLL_S)
         if not waits or now >= end:
+            if _draw() and now < end:
+                continue
             return
         await asyncio.sleep(max(min(waits), POLL_S))
+
+
+# The screens that have changed since they were drawn.
+_undrawn: set[Screen[Any]] = set()
+_draw_now = Screen._compositor_refresh
+
+
+def _draw_later(self: Screen[Any]) -> None:
+    """Draw when the program rests, as a slow terminal does; the frames between are not drawn."""
+    if self is self.app.screen and self.app.is_headless and not self.app.is_inline:
+        _undrawn.add(self)
+        self._dirty_widgets.clear()
+        self.app._update_mouse_over(self)
+    else:
+        _draw_now(self)
+
+
+def _draw() -> bool:
+    """Draw what has changed; return whether there was something."""
+    screens = [screen for screen in _undrawn if screen.is_attached]
+    _undrawn.clear()
+    for screen in screens:
+        if screen is screen.app.screen:
+            _draw_now(screen)
+    return bool(screens)
 
 
 # What was parsed, by the variables of the theme.

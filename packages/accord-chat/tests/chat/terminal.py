@@ -22,6 +22,7 @@ needs_tmux = [
     pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux"),
 ]
 WAIT_S = 30.0
+POLL_S = 0.1  # each look at the screen is a process
 NUMBERS = itertools.count()  # a server that ends does not take the clients of the next one
 
 
@@ -58,7 +59,7 @@ class Terminal:
         while time.monotonic() < end:
             if condition(screen := self.screen):
                 return screen
-            time.sleep(0.05)
+            time.sleep(POLL_S)
         raise AssertionError(f"It did not become true. The screen:\n{self.screen}")
 
     def sees(self, *texts: str) -> str:

@@ -14,7 +14,6 @@ from textual.events import Paste
 
 from accord import Agent, ContentBlock, ImageContent, ResourceLink, Turn
 from accord_chat.model.prompts import (
-    MAX_ATTACHED,
     NoImage,
     attached,
     clipboard_image,
@@ -63,11 +62,10 @@ def images(contents: list[ContentBlock]) -> list[ImageContent]:
     return [part for part in contents if isinstance(part, ImageContent)]
 
 
-@VERSIONS
-async def test_mentioned_image_is_sent_as_an_image(tmp_path: Path, version: int) -> None:
+async def test_mentioned_image_is_sent_as_an_image(tmp_path: Path) -> None:
     (tmp_path / "shot.dat").write_bytes(picture(2000, 1500))  # the content decides
     agent = Viewer()
-    async with open_chat(LocalAgent(agent, version=version), folder=tmp_path) as user:
+    async with open_chat(LocalAgent(agent, version=1), folder=tmp_path) as user:
         await user.send("Look at @shot.dat, please")
         await user.sees("Got 2 parts.")
         (image,) = images(agent.prompts[0])
@@ -91,11 +89,10 @@ async def test_agent_that_takes_no_images_gets_a_link_and_the_user_knows(
         await user.until(lambda: user.composer.text == str(tmp_path / "shot.png"))
 
 
-@VERSIONS
-async def test_dropped_image_is_shown_and_sent(tmp_path: Path, version: int) -> None:
+async def test_dropped_image_is_shown_and_sent(tmp_path: Path) -> None:
     (tmp_path / "my shot.png").write_bytes(IMAGE)
     agent = Viewer()
-    async with open_chat(LocalAgent(agent, version=version), folder=tmp_path) as user:
+    async with open_chat(LocalAgent(agent, version=2), folder=tmp_path) as user:
         drop(user, f"'{tmp_path}/my shot.png' ")
         await user.sees("▣ my shot.png · image/png · 139 bytes  ✕ Alt+X removes")
         assert user.composer.text == ""
@@ -107,50 +104,60 @@ async def test_dropped_image_is_shown_and_sent(tmp_path: Path, version: int) -> 
         await user.sees("▌ ▣ my shot.png · image/png · 64×48 pixels")
 
 
-async def test_prompt_can_be_only_an_image(tmp_path: Path) -> None:
-    (tmp_path / "shot.png").write_bytes(IMAGE)
-    agent = Viewer()
-    async with open_chat(LocalAgent(agent), folder=tmp_path) as user:
-        drop(user, str(tmp_path / "shot.png"))
-        await user.sees("✕ Alt+X removes")
-        await user.press("enter")
-        await user.sees("Got 1 parts.")
-
-
-@pytest.mark.parametrize("how", ["alt+x", "backspace", "click"])
-async def test_attached_image_can_be_removed(tmp_path: Path, how: str) -> None:
+async def test_attached_images_are_of_a_session_and_can_be_removed(tmp_path: Path) -> None:
     for name in ("one.png", "two.png"):
         (tmp_path / name).write_bytes(IMAGE)
     async with open_chat(LocalAgent(Viewer()), folder=tmp_path) as user:
-        drop(user, f"{tmp_path}/one.png {tmp_path}/two.png")
-        await user.sees("one.png", "two.png")
-        if how == "click":
-            bar = user.app.screen.query_one(AttachmentBar)
-            await user.pilot.click(bar.children[1])
-        else:
-            await user.press(how)
-        await user.until(lambda: "two.png" not in user.screen)
-        assert [one.name for one in user.session.attachments] == ["one.png"]
+        for how in ("alt+x", "backspace", "click"):
+            drop(user, f"{tmp_path}/one.png {tmp_path}/two.png")
+            await user.sees("one.png", "two.png")
+            if how == "click":
+                bar = user.app.screen.query_one(AttachmentBar)
+                await user.pilot.click(bar.children[1])
+            else:
+                await user.press(how)
+            await user.until(lambda: "two.png" not in user.screen)
+            assert [one.name for one in user.session.attachments] == ["one.png"]
+            if how != "click":
+                await user.press("alt+x")
+                await user.until(lambda: "one.png" not in user.screen)
+        await user.press("f8")
+        await user.until(lambda: "✕ Alt+X" not in user.screen)
+        await user.press("alt+1")
+        await user.sees("✕ Alt+X removes")
+        await user.press("enter")  # a prompt can be only an image
+        await user.sees("Got 1 parts.")
 
 
-async def test_pasted_text_and_other_files_stay_text(tmp_path: Path) -> None:
+async def test_pasted_text_and_other_files_stay_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "notes.png").write_text("no image")
     (tmp_path / "shot.png").write_bytes(IMAGE)
     texts = ["just text", "/does/not/exist.png", f"{tmp_path}/notes.png", "see /tmp and so on"]
     texts += [f"{tmp_path}/shot.png is nice", "shot.png"]
+    large = tmp_path / "large.png"
+    large.write_bytes(IMAGE + bytes(10 * 1024 * 1024))
+    monkeypatch.setattr("accord_chat.view.prompt_area.MAX_ATTACHED", 2)
     async with open_chat(LocalAgent(Viewer()), folder=tmp_path) as user:
         for text in texts:
             user.composer.set_text("")
             drop(user, text)
             await user.until(lambda text=text: user.composer.text == text)
-        assert user.session.attachments == []
-
-
-async def test_keys_after_a_dropped_path_come_after_it(tmp_path: Path) -> None:
-    async with open_chat(LocalAgent(Viewer()), folder=tmp_path) as user:
+        user.composer.set_text("")
         drop(user, "/does/not/exist.png")
-        await user.type(" why")
+        await user.type(" why")  # keys after a path come after it
         await user.until(lambda: user.composer.text == "/does/not/exist.png why")
+        user.composer.set_text("")
+        drop(user, str(large))
+        await user.sees("The image is larger than 10 MB")
+        assert user.composer.text == str(large)
+        assert user.session.attachments == []
+        for count in (1, 2, 2):
+            drop(user, str(tmp_path / "shot.png"))
+            await user.until(lambda count=count: len(user.session.attachments) == count)
+        await user.sees("At most 2 images")
+        assert len(user.session.attachments) == 2
 
 
 async def test_queued_image_is_taken_back_with_its_prompt(tmp_path: Path) -> None:
@@ -168,17 +175,6 @@ async def test_queued_image_is_taken_back_with_its_prompt(tmp_path: Path) -> Non
         await user.sees("✕ Alt+X removes", "❯ and then this")
 
 
-async def test_each_session_has_its_own_images(tmp_path: Path) -> None:
-    (tmp_path / "shot.png").write_bytes(IMAGE)
-    async with open_chat(LocalAgent(Viewer()), folder=tmp_path) as user:
-        drop(user, str(tmp_path / "shot.png"))
-        await user.sees("✕ Alt+X removes")
-        await user.press("f8")
-        await user.until(lambda: "✕ Alt+X" not in user.screen)
-        await user.press("alt+1")
-        await user.sees("✕ Alt+X removes")
-
-
 async def test_attached_images_come_back_after_a_restart(tmp_path: Path) -> None:
     (tmp_path / "shot.png").write_bytes(IMAGE)
     async with open_chat(LocalAgent(Viewer()), folder=tmp_path) as user:
@@ -191,53 +187,27 @@ async def test_attached_images_come_back_after_a_restart(tmp_path: Path) -> None
         await user.sees("❯ draft", "▣ shot.png", "Not kept: 1 of the images that were attached")
 
 
-async def test_at_most_some_images_are_attached(tmp_path: Path) -> None:
-    (tmp_path / "shot.png").write_bytes(IMAGE)
-    async with open_chat(LocalAgent(Viewer()), folder=tmp_path) as user:
-        for count in range(MAX_ATTACHED + 1):
-            drop(user, str(tmp_path / "shot.png"))
-            await user.until(
-                lambda count=count: len(user.session.attachments) == min(count + 1, MAX_ATTACHED)
-            )
-        await user.sees(f"At most {MAX_ATTACHED} images")
-
-
-async def test_image_that_is_too_large_is_not_attached(tmp_path: Path) -> None:
-    large = tmp_path / "large.png"
-    large.write_bytes(IMAGE + bytes(10 * 1024 * 1024))
-    async with open_chat(LocalAgent(Viewer()), folder=tmp_path) as user:
-        drop(user, str(large))
-        await user.sees("The image is larger than 10 MB")
-        assert user.session.attachments == []
-        assert user.composer.text == str(large)
-
-
-@pytest.mark.parametrize(
-    "form",
-    [
-        "{folder}/my shot.png",
-        "  {folder}/my shot.png\n",
-        "'{folder}/my shot.png'",
-        '"{folder}/my shot.png"',
-        "{folder}/my\\ shot.png",
-        "file://{folder}/my%20shot.png",
-        "file://localhost{folder}/my%20shot.png",
-        "file://{folder}/my%20shot.png\r\nfile://{folder}/my%20shot.png",
-        "'{folder}/my shot.png' '{folder}/my shot.png'",
-    ],
+FORMS = (
+    "{folder}/my shot.png",
+    "  {folder}/my shot.png\n",
+    "'{folder}/my shot.png'",
+    '"{folder}/my shot.png"',
+    "{folder}/my\\ shot.png",
+    "file://{folder}/my%20shot.png",
+    "file://localhost{folder}/my%20shot.png",
+    "file://{folder}/my%20shot.png\r\nfile://{folder}/my%20shot.png",
+    "'{folder}/my shot.png' '{folder}/my shot.png'",
 )
-def test_every_form_of_a_dropped_path_is_known(tmp_path: Path, form: str) -> None:
-    (tmp_path / "my shot.png").write_bytes(IMAGE)
-    found = dropped_images(form.format(folder=tmp_path))
-    assert {one.name for one in found} == {"my shot.png"}
-    assert len(found) == form.count("shot")
 
 
-@pytest.mark.parametrize("form", ["file://other.example{file}", "{file}\nand text", "x" * 10_000])
-def test_other_texts_are_no_dropped_paths(tmp_path: Path, form: str) -> None:
-    file = tmp_path / "shot.png"
+def test_every_form_of_a_dropped_path_is_known_and_other_texts_are_none(tmp_path: Path) -> None:
+    file = tmp_path / "my shot.png"
     file.write_bytes(IMAGE)
-    assert dropped_images(form.format(file=file)) == []
+    for form in FORMS:
+        found = dropped_images(form.format(folder=tmp_path))
+        assert [one.name for one in found] == ["my shot.png"] * form.count("shot"), form
+    for text in (f"file://other.example{file}", f"{file}\nand text", "x" * 10_000):
+        assert dropped_images(text) == []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs named pipes")
@@ -272,37 +242,39 @@ if sys.argv[5] == "TARGETS": print("TARGETS\\nimage/png")
 else: {PRINT}"""
 
 
-@pytest.mark.parametrize(
-    ("name", "lines", "variables"),
-    [
-        ("wl-paste", WL_PASTE, {"WAYLAND_DISPLAY": "wayland-0"}),
-        ("xclip", XCLIP, {"DISPLAY": ":0"}),
-        ("pngpaste", PRINT, {}),
-        ("osascript", f"print('«data PNGf{IMAGE.hex().upper()}»')", {"PYTHONIOENCODING": "utf-8"}),
-        ("powershell.exe", f"print({base64.b64encode(IMAGE).decode()!r})", {}),
-    ],
+PROGRAMS: tuple[tuple[str, str, dict[str, str]], ...] = (
+    ("wl-paste", WL_PASTE, {"WAYLAND_DISPLAY": "wayland-0"}),
+    ("xclip", XCLIP, {"DISPLAY": ":0"}),
+    ("pngpaste", PRINT, {}),
+    ("osascript", f"print('«data PNGf{IMAGE.hex().upper()}»')", {"PYTHONIOENCODING": "utf-8"}),
+    ("powershell.exe", f"print({base64.b64encode(IMAGE).decode()!r})", {}),
 )
-async def test_image_is_read_by_the_program_of_the_desktop(
-    tmp_path: Path, name: str, lines: str, variables: dict[str, str]
-) -> None:
-    program(tmp_path, name, lines)
-    assert await clipboard_image(desktop(tmp_path, **variables)) == IMAGE
 
 
-@pytest.mark.parametrize(
-    ("lines", "why"),
-    [
+async def test_image_is_read_by_the_program_of_the_desktop(tmp_path: Path) -> None:
+    for name, lines, variables in PROGRAMS:
+        folder = tmp_path / name
+        folder.mkdir()
+        program(folder, name, lines)
+        assert await clipboard_image(desktop(folder, **variables)) == IMAGE, name
+
+
+async def test_clipboard_without_a_usable_image_says_why(tmp_path: Path) -> None:
+    for lines, why in (
         ("print('text/plain')", "There is no image on the clipboard"),
         ("sys.exit(1)", "There is no image on the clipboard"),
         ("while True: sys.stdout.buffer.write(bytes(1 << 20))", "too large"),
-    ],
-)
-async def test_clipboard_without_a_usable_image_says_why(
-    tmp_path: Path, lines: str, why: str
-) -> None:
-    program(tmp_path, "xclip", lines)
-    with pytest.raises(NoImage, match=why):
-        await clipboard_image(desktop(tmp_path, DISPLAY=":0"))
+    ):
+        program(tmp_path, "xclip", lines)
+        with pytest.raises(NoImage, match=why):
+            await clipboard_image(desktop(tmp_path, DISPLAY=":0"))
+    for variables, why in (
+        ({"WAYLAND_DISPLAY": "wayland-0"}, "install wl-clipboard"),
+        ({"DISPLAY": ":0"}, "install xclip"),
+        ({}, "without a desktop"),
+    ):
+        with pytest.raises(NoImage, match=why):
+            await clipboard_image(desktop(tmp_path / "empty", **variables))
 
 
 async def test_program_that_hangs_is_stopped(
@@ -314,46 +286,24 @@ async def test_program_that_hangs_is_stopped(
         await clipboard_image(desktop(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("variables", "why"),
-    [
-        ({"WAYLAND_DISPLAY": "wayland-0"}, "install wl-clipboard"),
-        ({"DISPLAY": ":0"}, "install xclip"),
-        ({}, "without a desktop"),
-    ],
-)
-async def test_missing_program_is_named(
-    tmp_path: Path, variables: dict[str, str], why: str
-) -> None:
-    with pytest.raises(NoImage, match=why):
-        await clipboard_image(desktop(tmp_path, **variables))
-
-
-@pytest.mark.parametrize("key", ["alt+v", "ctrl+v"])
-async def test_key_attaches_the_image_of_the_clipboard(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+async def test_keys_attach_the_image_of_the_clipboard_or_say_why_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program(tmp_path, "pngpaste", PRINT)
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     agent = Viewer()
     async with open_chat(LocalAgent(agent), folder=tmp_path) as user:
-        await user.press(key)
-        await user.sees("▣ clipboard.png · image/png · 139 bytes")
-        await user.send("this")
-        await user.sees("Got 2 parts.")
-        (image,) = images(agent.prompts[0])
-        assert (image.data, image.uri) == (IMAGE, None)
-
-
-async def test_without_an_image_ctrl_v_pastes_text_and_alt_v_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("DISPLAY", raising=False)
-    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-    async with open_chat(LocalAgent(Viewer()), folder=tmp_path) as user:
+        for key in ("alt+v", "ctrl+v"):
+            await user.press(key)
+            await user.sees("▣ clipboard.png · image/png · 139 bytes")
+            await user.send("this")
+            await user.until(lambda: "▣ clipboard.png · image/png · 139" not in user.screen)
+            await user.until(lambda: not user.session.is_busy and not user.session.queue)
+        found = [[(one.data, one.uri) for one in images(prompt)] for prompt in agent.prompts]
+        assert found == [[(IMAGE, None)]] * 2
+        (tmp_path / "bin" / "pngpaste").unlink()
         user.app.copy_to_clipboard("copied before")
         await user.press("ctrl+v")
         await user.until(lambda: user.composer.text == "copied before")

@@ -30,30 +30,32 @@ def script(version: int = 2) -> LocalAgent:
     return LocalAgent(ScriptAgent(), version=version)
 
 
-@VERSIONS
-async def test_answer_is_shown_as_markdown(tmp_path: Path, version: int) -> None:
-    async with open_chat(script(version), folder=tmp_path) as user:
-        await user.type("echo **bold** text")
+async def test_answer_is_shown_as_markdown_and_folded_again(tmp_path: Path) -> None:
+    async with open_chat(script(), folder=tmp_path, size=(100, 30)) as user:
+        words = " ".join(f"word{n}" for n in range(12))
+        await user.type(f"echo **bold** {words}")
         await user.press("enter")
-        await user.sees("▌ echo **bold** text", "  bold text")
+        await user.sees("▌ echo **bold** ", "  bold word0", "word11")
         assert user.composer.text == ""
+        await user.pilot.resize_terminal(40, 20)
+        await user.until(lambda: user.view.size.width == 40 and "word11" in user.screen)
+        assert all(len(line) <= 40 for line in user.screen.split("\n"))
 
 
 @VERSIONS
-async def test_allowed_action_goes_on(tmp_path: Path, version: int) -> None:
+async def test_action_is_allowed_or_rejected_but_not_with_enter_alone(
+    tmp_path: Path, version: int
+) -> None:
     async with open_chat(script(version), folder=tmp_path) as user:
         await user.send("permission")
         await user.question()
         assert "Do thing 1" in user.screen
+        await user.press("enter", "enter")
+        assert user.session.questions
         await user.press("y")
         await user.sees("1 of 1 allowed.")
         await user.until(lambda: not user.app.screen.query(PermissionPanel))
         await user.until(lambda: user.composer.has_focus)
-
-
-@VERSIONS
-async def test_rejected_action_is_not_done(tmp_path: Path, version: int) -> None:
-    async with open_chat(script(version), folder=tmp_path) as user:
         await user.send("permission")
         await user.question()
         await user.press("n")
@@ -66,8 +68,9 @@ async def test_keys_that_were_meant_for_the_prompt_do_not_answer(
     # However slow the machine is, this is typed without a pause.
     monkeypatch.setattr(chat_screen, "TYPING_S", 60.0)
     async with open_chat(script(), folder=tmp_path) as user:
-        await user.send("permission")
-        await user.type("by the way")
+        user.composer.set_text("permission")
+        user.app.post_message(Key("enter", None))
+        await user.type("by the way")  # before the question can come
         await user.until(lambda: user.app.screen.query(PermissionPanel))
         await user.type(", yes")
         assert user.composer.text == "by the way, yes"
@@ -89,8 +92,7 @@ async def test_next_question_takes_the_keyboard_from_the_one_before(tmp_path: Pa
         assert user.composer.has_focus
 
 
-@pytest.mark.parametrize("size", [(40, 20), (80, 24), (200, 60)])
-async def test_long_diff_leaves_room_for_the_answers(tmp_path: Path, size: tuple[int, int]) -> None:
+async def test_long_diff_leaves_room_for_the_answers(tmp_path: Path) -> None:
     class Rewriter(Agent):
         """Asks whether it may rewrite a long file."""
 
@@ -100,10 +102,13 @@ async def test_long_diff_leaves_room_for_the_answers(tmp_path: Path, size: tuple
                 await call.add_diff("/a.txt", old, new)
                 await call.permission()
 
-    async with open_chat(LocalAgent(Rewriter()), folder=tmp_path, size=size) as user:
+    async with open_chat(LocalAgent(Rewriter()), folder=tmp_path, size=(200, 60)) as user:
         await user.send("rewrite")
-        await user.question()
-        await user.sees("┃  y  ", "┃  a  ", "┃  n  ", "┃  d  ", "┃     1 - old 0")
+        for size in ((200, 60), (80, 24), (40, 20)):
+            await user.pilot.resize_terminal(*size)
+            await user.until(lambda size=size: user.app.screen.size == size)
+            await user.question()
+            await user.sees("┃  y  ", "┃  a  ", "┃  n  ", "┃  d  ", "┃     1 - old 0")
 
 
 async def test_keys_that_were_typed_before_the_start_are_a_draft(tmp_path: Path) -> None:
@@ -115,34 +120,24 @@ async def test_keys_that_were_typed_before_the_start_are_a_draft(tmp_path: Path)
         await user.until(lambda: user.composer.text == "hi")
 
 
-async def test_enter_alone_allows_nothing(tmp_path: Path) -> None:
-    async with open_chat(script(), folder=tmp_path) as user:
-        await user.send("permission")
-        await user.question()
-        await user.press("enter", "enter")
-        assert user.session.questions
-
-
 @VERSIONS
-async def test_cancel_ends_the_turn_and_keeps_the_session(tmp_path: Path, version: int) -> None:
+async def test_cancel_ends_the_turn_with_its_question_and_keeps_the_session(
+    tmp_path: Path, version: int
+) -> None:
     async with open_chat(script(version), folder=tmp_path) as user:
         await user.send("wait forever")
         await user.sees("Wait forever", "working")
         session_id = user.session.session_id
         await user.press("escape")
         await user.sees("Cancelled")
-        await user.send("echo again")
-        await user.sees("  again")
-        assert user.session.session_id == session_id
-
-
-async def test_ctrl_c_cancels_a_question_with_its_turn(tmp_path: Path) -> None:
-    async with open_chat(script(), folder=tmp_path) as user:
         await user.send("permission")
         await user.question()
         await user.press("ctrl+c")
-        await user.sees("Cancelled")
+        await user.until(lambda: user.screen.count("Cancelled") == 2)
         await user.until(lambda: not user.app.screen.query(PermissionPanel))
+        await user.send("echo again")
+        await user.sees("  again")
+        assert user.session.session_id == session_id
 
 
 async def test_question_that_is_removed_while_a_frame_is_drawn_is_blank(tmp_path: Path) -> None:
@@ -162,33 +157,26 @@ async def test_ctrl_c_does_not_overtake_enter(tmp_path: Path) -> None:
         await user.sees("▌ wait forever")
 
 
-async def test_prompts_wait_while_the_agent_works(tmp_path: Path) -> None:
+async def test_prompts_wait_while_the_agent_works_and_are_taken_back(tmp_path: Path) -> None:
     async with open_chat(script(), folder=tmp_path) as user:
         await user.send("wait forever")
         await user.sees("working")
-        for text in ("echo first", "echo second", "echo third"):
-            await user.send(text)
-        await user.sees("3 queued")
-        await user.press("alt+up")
-        assert user.composer.text == "echo third"
-        await user.press("ctrl+c")  # cancels
-        await user.until(lambda: not user.session.is_busy and not user.session.queue)
-        await user.sees("  first", "  second")
-        assert "▌ echo third" not in user.screen
-
-
-async def test_queued_prompt_is_taken_from_the_list(tmp_path: Path) -> None:
-    async with open_chat(script(), folder=tmp_path) as user:
-        await user.send("wait forever")
-        await user.sees("working")
-        await user.send("echo first")
-        await user.send("echo second")
+        for number in ("one", "two", "three", "four"):
+            await user.send(f"echo {number}")
+        await user.sees("4 queued")
         await user.press("f7")
         await user.sees("Queued prompts")
-        await user.type("first")
+        await user.type("one")
         await user.press("enter")
-        await user.until(lambda: user.composer.text == "echo first")
-        assert [prompt.text for prompt in user.session.queue] == ["echo second"]
+        await user.until(lambda: user.composer.text == "echo one")
+        user.composer.set_text("")
+        await user.press("alt+up")
+        assert user.composer.text == "echo four"
+        assert [prompt.text for prompt in user.session.queue] == ["echo two", "echo three"]
+        await user.press("ctrl+c")  # cancels
+        await user.until(lambda: not user.session.is_busy and not user.session.queue)
+        await user.sees("  two", "  three")
+        assert "▌ echo four" not in user.screen
 
 
 @VERSIONS
@@ -204,40 +192,30 @@ async def test_options_are_chosen_from_one_list(tmp_path: Path, version: int) ->
         await user.sees("Auto · Large")
 
 
-async def test_slash_commands_are_completed(tmp_path: Path) -> None:
-    async with open_chat(script(), folder=tmp_path) as user:
-        await user.until(lambda: user.session.transcript.commands)
-        await user.type("/perm")
-        await user.sees("/permission")
-        await user.press("tab")
-        assert user.composer.text == "/permission "
-        assert not user.app.screen.query_one(CompletionList).is_open
-
-
-async def test_mentioned_file_is_completed_and_attached(tmp_path: Path) -> None:
+async def test_commands_and_files_are_completed_and_files_attached(tmp_path: Path) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
     subprocess.run(["git", "init", "-q"], cwd=folder, check=True)  # noqa: ASYNC221
     (folder / ".gitignore").write_text("ignored.py\n")
     (folder / "ignored.py").write_text("")
-    (folder / "shop.py").write_text("the price\n")
+    for name in ("shop.py", "shop.py.old"):
+        (folder / name).write_text("the price\n")
     async with open_chat(script(), folder=folder, state=tmp_path) as user:
+        shown = user.app.screen.query_one(CompletionList)
+        await user.until(lambda: user.session.transcript.commands)
+        await user.type("/perm")
+        await user.sees("/permission")
+        await user.press("tab")
+        assert user.composer.text == "/permission "
+        assert not shown.is_open
+        user.composer.set_text("")
         await user.type("echo @")
         await user.sees("shop.py")
         assert "ignored.py" not in user.screen
         await user.type("sh")
         await user.press("tab")
         assert user.composer.text == "echo @shop.py "
-        await user.press("enter")
-        await user.sees("→ shop.py")
-        assert "the price" in user.session.transcript.items[0].text  # type: ignore[union-attr]
-
-
-async def test_enter_completes_or_sends_what_is_typed_in_full(tmp_path: Path) -> None:
-    for name in ("shop.py", "shop.py.old"):
-        (tmp_path / name).write_text("the price\n")
-    async with open_chat(script(), folder=tmp_path) as user:
-        shown = user.app.screen.query_one(CompletionList)
+        user.composer.set_text("")
         await user.type("echo @shop")
         await user.until(lambda: shown.is_open)
         await user.press("down", "enter")
@@ -245,23 +223,20 @@ async def test_enter_completes_or_sends_what_is_typed_in_full(tmp_path: Path) ->
         user.composer.set_text("")
         await user.type("echo @shop.py")
         await user.until(lambda: shown.is_open)
-        await user.press("enter")
+        await user.press("enter")  # sends what is typed in full
         await user.sees("→ shop.py")
         assert not shown.is_open
+        assert "the price" in user.session.transcript.items[0].text  # type: ignore[union-attr]
 
 
-async def test_thoughts_are_folded_and_opened_with_the_keyboard(tmp_path: Path) -> None:
-    async with open_chat(script(), folder=tmp_path) as user:
+async def test_thoughts_and_calls_are_folded_with_keyboard_and_mouse(tmp_path: Path) -> None:
+    async with open_chat(script(), folder=tmp_path, size=(80, 60)) as user:
         await user.send("think line one\nline two is long")
         await user.sees("▸ Thought: line one")
         await user.press("f6", "home", "up", "up", "up", "down", "enter")
         await user.sees("▾ Thought", "line two is long")
         await user.press("escape")
         assert user.composer.has_focus
-
-
-async def test_tool_calls_show_diffs_and_are_folded_with_a_click(tmp_path: Path) -> None:
-    async with open_chat(script(), folder=tmp_path, size=(80, 60)) as user:
         await user.send("tools")
         await user.sees("A call with diffs", "2 - two", "2 + 2", "Call that fails".lower()[:4])
         lines = user.screen.split("\n")
@@ -283,21 +258,17 @@ async def test_form_is_filled_in(tmp_path: Path, version: int) -> None:
         await user.sees('"name":"Ann"')
 
 
-async def test_form_is_declined(tmp_path: Path) -> None:
+async def test_form_and_page_are_declined(tmp_path: Path) -> None:
     async with open_chat(script(), folder=tmp_path) as user:
         await user.send("elicit form")
-        panel = await user.until(lambda: next(iter(user.app.screen.query(FormPanel)), None))
-        await user.until(lambda: panel.has_focus_within)
+        form = await user.until(lambda: next(iter(user.app.screen.query(FormPanel)), None))
+        await user.until(lambda: form.has_focus_within)
         await user.press("escape")
         await user.sees("The form was not filled in.")
-
-
-async def test_page_is_declined_unless_the_user_opens_it(tmp_path: Path) -> None:
-    async with open_chat(script(), folder=tmp_path) as user:
         await user.send("elicit url")
-        panel = await user.until(lambda: next(iter(user.app.screen.query(PagePanel)), None))
+        page = await user.until(lambda: next(iter(user.app.screen.query(PagePanel)), None))
         await user.sees("https://example.com/sign-in")
-        await user.until(lambda: panel.has_focus_within)
+        await user.until(lambda: page.has_focus_within)
         await user.press("escape")
         await user.sees("The page was not opened.")
 
@@ -363,19 +334,6 @@ async def test_sessions_and_drafts_come_back_after_a_restart(tmp_path: Path) -> 
         await user.sees("  and on")
 
 
-async def test_lost_agent_is_started_again(tmp_path: Path) -> None:
-    source = script()
-    async with open_chat(source, folder=tmp_path) as user:
-        await user.send("echo before")
-        await user.sees("  before")
-        await source.lose()
-        await user.sees("Ctrl+R starts it again")
-        await user.press("ctrl+r")
-        await user.until(lambda: user.session.state == "idle")
-        await user.send("echo after")
-        await user.sees("  before", "  after")
-
-
 async def test_frame_that_is_due_when_the_program_ends_is_not_drawn(tmp_path: Path) -> None:
     async with open_chat(LocalAgent(ScriptAgent()), folder=tmp_path) as user:
         screen = user.app.screen
@@ -385,34 +343,27 @@ async def test_frame_that_is_due_when_the_program_ends_is_not_drawn(tmp_path: Pa
         screen._draw_frame()
 
 
-async def test_agent_that_cannot_start_is_reported(tmp_path: Path) -> None:
-    from accord_chat.sources import OwnAgent, SourceSetup
-
-    source = OwnAgent("missing", ["/no/such/program"], SourceSetup())
-    async with open_chat(source, folder=tmp_path) as user:
-        await user.sees("✗ Cannot start", "/no/such/program", "Ctrl+R starts it again")
-
-
-@pytest.mark.parametrize("size", [(40, 20), (80, 24), (200, 60)])
-async def test_whole_turn_fits_every_size(tmp_path: Path, size: tuple[int, int]) -> None:
+async def test_whole_turn_fits_every_size(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("# Shop\n\nA small shop.\n")
-    async with open_chat(script(), folder=tmp_path, size=size) as user:
+    source = script()
+    async with open_chat(source, folder=tmp_path, size=(200, 60)) as user:
         await user.send("full")
-        await user.question()
-        assert "Write accord-demo.md" in user.screen
+        for size in ((200, 60), (80, 24), (40, 20)):
+            await user.pilot.resize_terminal(*size)
+            await user.until(lambda size=size: user.app.screen.size == size)
+            await user.question()
+            assert "Write accord-demo.md" in user.screen
         await user.press("y")
         await user.until(lambda: not user.session.is_busy)
         await user.sees("deleted", "2.4k/200k")
-
-
-async def test_narrow_window_folds_the_conversation_again(tmp_path: Path) -> None:
-    async with open_chat(script(), folder=tmp_path, size=(100, 30)) as user:
-        words = " ".join(f"word{n}" for n in range(12))
-        await user.send(f"echo {words}")
-        await user.sees("word11")
-        await user.pilot.resize_terminal(40, 20)
-        await user.until(lambda: user.view.size.width == 40 and "word11" in user.screen)
-        assert all(len(line) <= 40 for line in user.screen.split("\n"))
+        await user.pilot.resize_terminal(80, 24)
+        await user.sees("deleted", "2.4k/200k")
+        await source.lose()
+        await user.sees("Ctrl+R starts it again")
+        await user.press("ctrl+r")
+        await user.until(lambda: user.session.state == "idle")
+        await user.send("echo after")
+        await user.sees("deleted", "  after")
 
 
 async def test_keys_are_listed_and_commands_found_by_name(tmp_path: Path) -> None:
@@ -429,7 +380,7 @@ async def test_keys_are_listed_and_commands_found_by_name(tmp_path: Path) -> Non
 async def test_long_conversation_keeps_few_lines_in_memory(tmp_path: Path) -> None:
     class Chatterbox(Agent):
         async def prompt(self, turn: Turn) -> None:
-            for number in range(1500):
+            for number in range(800):
                 async with turn.tool(f"Call {number}") as call:
                     await call.start()
                 await turn.say(f"Message {number}")
@@ -437,12 +388,12 @@ async def test_long_conversation_keeps_few_lines_in_memory(tmp_path: Path) -> No
     async with open_chat(LocalAgent(Chatterbox()), folder=tmp_path) as user:
         await user.send("go")
         async with asyncio.timeout(50):
-            while "Message 1499" not in user.screen:
+            while "Message 799" not in user.screen:
                 await user.pilot.pause(0.1)
-        assert len(user.session.timeline.entries) >= 3000
+        assert len(user.session.timeline.entries) >= 1600
         assert user.view.cached_entries <= 400
         await user.press("f6", "home")
         await user.sees("▌ go", "Message 1")
         assert user.view.cached_entries <= 400
         await user.press("ctrl+end")
-        await user.sees("Message 1499")
+        await user.sees("Message 799")

@@ -15,7 +15,7 @@ from chat.images import picture
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("how", [["--protocol", "1"], ["--protocol", "2"], ["-s", "fix"]])
+@pytest.mark.parametrize("how", [["--protocol", "1"], ["-s", "fix"]])
 def test_dropped_image_is_sent_and_comes_back(tmp_path: Path, how: list[str]) -> None:
     image = tmp_path / "my shot.png"
     image.write_bytes(picture(640, 480))

@@ -45,13 +45,9 @@ def shop(folder: Path) -> Path:
     return path
 
 
-@VERSIONS
-async def test_question_and_conversation_have_the_numbers_of_the_file(
-    tmp_path: Path, version: int
-) -> None:
+async def test_question_and_conversation_have_the_numbers_of_the_file(tmp_path: Path) -> None:
     file = shop(tmp_path)
-    agent = LocalAgent(Excerpts(), version=version)
-    async with open_chat(agent, folder=tmp_path, size=(80, 40)) as user:
+    async with open_chat(LocalAgent(Excerpts(), version=1), folder=tmp_path, size=(80, 40)) as user:
         await user.send("go")
         panel = await user.question()
         await user.until(lambda: user.screen.count("   18 + LINE 18") == 2)

@@ -120,9 +120,8 @@ def test_images_of_markdown_are_files_in_a_folder(tmp_path: Path) -> None:
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-@pytest.mark.parametrize("version", [1, 2])
-async def test_conversation_is_written_to_a_file(tmp_path: Path, version: int) -> None:
-    async with open_chat(LocalAgent(ScriptAgent(), version=version), folder=tmp_path) as user:
+async def test_conversation_is_written_to_a_file(tmp_path: Path) -> None:
+    async with open_chat(LocalAgent(ScriptAgent()), folder=tmp_path) as user:
         await user.send("echo for the record")
         await user.sees("  for the record")
         await user.press("alt+e")
@@ -131,24 +130,3 @@ async def test_conversation_is_written_to_a_file(tmp_path: Path, version: int) -
         await user.until(lambda: list(tmp_path.glob("chat-*.md")))
         (written,) = tmp_path.glob("chat-*.md")  # noqa: ASYNC240
         assert "> **You:** echo for the record\n\nfor the record\n" in written.read_text()
-
-
-@pytest.mark.parametrize("version", [1, 2])
-async def test_subagents_are_listed_with_what_they_have_done(tmp_path: Path, version: int) -> None:
-    async with open_chat(LocalAgent(ScriptAgent(), version=version), folder=tmp_path) as user:
-        await user.send("subagent hello from below")
-        await user.until(lambda: not user.session.is_busy and user.session.transcript.subagents)
-        await user.press("alt+a")
-        await user.sees("Subagents", "└")
-        await user.press("enter")
-        await user.sees("Subagent", "hello from below")
-
-
-async def test_messages_of_the_protocol_are_shown(tmp_path: Path) -> None:
-    async with open_chat(LocalAgent(ScriptAgent()), folder=tmp_path, size=(120, 50)) as user:
-        await user.send("echo raw")
-        await user.sees("  raw")
-        await user.press("alt+t")
-        await user.sees("Messages of local", "→ initialize")
-        await user.press("escape", "f10")
-        await user.until(lambda: user.composer.has_focus)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from textual import events
 
 from accord.script_agent.agent import ScriptAgent
@@ -45,34 +44,24 @@ async def form_of(user: Typist) -> FormPanel:
 
 
 async def test_letters_do_not_overtake_other_keys_in_a_form(tmp_path: Path) -> None:
+    """They go to the field that the keys before them have chosen; the mode is kept."""
     async with open_chat(script(), folder=tmp_path) as user:
-        panel = await form_of(user)
-        type_at_once(user, *"Anx", "backspace", "n")
-        await user.until(lambda: panel.query(Field).first().value == "Ann")
-        await user.press("ctrl+s")
-        await user.sees('"name":"Ann"')
-
-
-@pytest.mark.parametrize("key", ["enter", "tab"])
-async def test_letters_go_to_the_next_field_of_a_form(tmp_path: Path, key: str) -> None:
-    async with open_chat(script(), folder=tmp_path) as user:
-        panel = await form_of(user)
-        type_at_once(user, *"Ann", key, "backspace", "4")
-        fields = panel.query(Field)
-        await user.until(lambda: [fields[0].value, fields[1].value] == ["Ann", "4"])
-        await user.press("ctrl+s")
-        await user.sees('"count":4')
-
-
-async def test_shift_tab_goes_back_in_a_form_and_keeps_the_mode(tmp_path: Path) -> None:
-    async with open_chat(script(), folder=tmp_path) as user:
-        panel = await form_of(user)
-        type_at_once(user, "tab", "backspace", "4", "shift+tab", *"Ann")
-        fields = panel.query(Field)
-        await user.until(lambda: [fields[0].value, fields[1].value] == ["Ann", "4"])
-        await user.press("ctrl+s")
-        await user.sees('"name":"Ann"', "Ask · Small")
-        await user.until(lambda: user.composer.has_focus)
+        for keys, name, count in (
+            ((*"Anx", "backspace", "n", "enter", "backspace", "4"), "Ann", "4"),
+            ((*"Bob", "tab", "backspace", "5"), "Bob", "5"),
+            (("tab", "backspace", "6", "shift+tab", *"Eve"), "Eve", "6"),
+        ):
+            panel = await form_of(user)
+            fields = panel.query(Field)
+            type_at_once(user, *keys)
+            await user.until(
+                lambda fields=fields, name=name, count=count: (
+                    [fields[0].value, fields[1].value] == [name, count]
+                )
+            )
+            await user.press("ctrl+s")
+            await user.sees(f'"name":"{name}"', f'"count":{count}', "Ask · Small")
+            await user.until(lambda: user.composer.has_focus and not user.session.is_busy)
         await user.press("shift+tab")
         await user.sees("Auto · Small")
 
@@ -87,27 +76,26 @@ BURSTS = {
 }
 
 
-@pytest.mark.parametrize("is_open", [True, False], ids=["open", "opening"])
-@pytest.mark.parametrize("burst", BURSTS)
-async def test_burst_in_a_list_chooses_what_a_slow_typist_gets(
-    tmp_path: Path, burst: str, is_open: bool
-) -> None:
-    keys = BURSTS[burst]
+async def test_burst_in_a_list_chooses_what_a_slow_typist_gets(tmp_path: Path) -> None:
     async with open_chat(script(), folder=tmp_path) as user:
         found: list[str | None] = []
 
-        async def open_list(*, waits: bool) -> None:
+        async def choose(keys: tuple[str, ...], how: str) -> str | None:
+            found.clear()
             screen = PickScreen[str]("Choose", CHOICES)
             user.app.push_screen(screen, found.append)
-            await user.until(lambda: not waits or screen.focused is not None)
+            if how != "opening":
+                await user.until(lambda: screen.focused is not None)
+            if how == "slow":
+                await user.press(*keys)
+            else:
+                type_at_once(user, *keys)
+            await user.until(lambda: found)
+            return found[0]
 
-        await open_list(waits=True)
-        await user.press(*keys)
-        await user.until(lambda: len(found) == 1)
-        await open_list(waits=is_open)
-        type_at_once(user, *keys)
-        await user.until(lambda: len(found) == 2)
-        assert found[0] == found[1]
+        for name, keys in BURSTS.items():
+            slow, *bursts = [await choose(keys, how) for how in ("slow", "open", "opening")]
+            assert bursts == [slow, slow], name
 
 
 async def test_burst_in_a_list_that_loads_waits_for_it(tmp_path: Path) -> None:
@@ -128,28 +116,27 @@ async def test_burst_in_a_list_that_loads_waits_for_it(tmp_path: Path) -> None:
         assert found == ["moon 1"]
 
 
-@pytest.mark.parametrize("is_burst", [True, False], ids=["burst", "slow"])
-@pytest.mark.parametrize(
-    ("keys", "text"),
-    [
-        ((*"read @b", "down", "enter", *"now"), "read @notes/b2.txt now"),
-        ((*"@a", "tab", *"and @b", "enter"), "@notes/a1.txt and @notes/b1.txt "),
-        (("/", *"pl", "enter", *"x"), "/plan x"),
-        ((*"@b", "down", "down", "escape", *"x", "up"), "@bx"),
-    ],
+PROMPTS = (
+    ((*"read @b", "down", "enter", *"now"), "read @notes/b2.txt now"),
+    ((*"@a", "tab", *"and @b", "enter"), "@notes/a1.txt and @notes/b1.txt "),
+    (("/", *"pl", "enter", *"x"), "/plan x"),
+    ((*"@b", "down", "down", "escape", *"x", "up"), "@bx"),
 )
-async def test_burst_in_the_prompt_completes_what_a_slow_typist_gets(
-    tmp_path: Path, keys: tuple[str, ...], text: str, is_burst: bool
-) -> None:
+
+
+async def test_burst_in_the_prompt_completes_what_a_slow_typist_gets(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     for name in ("a1", "b1", "b2"):
         (tmp_path / "notes" / f"{name}.txt").touch()
+    names = {" ": "space", "@": "at", "/": "slash"}
     async with open_chat(script(), folder=tmp_path) as user:
         await user.until(lambda: user.session.transcript.commands)
-        if is_burst:  # the files are not listed yet
-            type_at_once(user, *keys)
-        else:
-            user.session.files.refresh()
-            names = {" ": "space", "@": "at", "/": "slash"}
-            await user.press(*(names.get(key, key) for key in keys))
-        await user.until(lambda: user.composer.text == text)
+        for keys, text in PROMPTS:
+            for is_burst in (True, False):
+                user.composer.set_text("")
+                if is_burst:  # the files are not listed yet
+                    user.session.files = type(user.session.files)(tmp_path)
+                    type_at_once(user, *keys)
+                else:
+                    await user.press(*(names.get(key, key) for key in keys))
+                await user.until(lambda text=text: user.composer.text == text)

@@ -16,7 +16,6 @@ from accord_chat.model.changes import MAX_LINES, FollowedFile, place_of, read_pl
 from accord_chat.view.file_pane import FilePane, FileView
 from chat.chats import LocalAgent, Typist, open_chat
 
-VERSIONS = pytest.mark.parametrize("version", [1, 2])
 OLD = "".join(f"line {n}\n" for n in range(1, 101))
 NEW = OLD.replace("line 50\n", "line fifty\n")
 
@@ -136,12 +135,10 @@ def left(user: Typist) -> str:
     return "\n".join(line[: pane.region.x - 1] for line in user.screen.split("\n"))
 
 
-@VERSIONS
-async def test_file_is_shown_beside_the_conversation(tmp_path: Path, version: int) -> None:
+async def test_file_is_shown_beside_the_conversation(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(OLD)
     agent = Worker()
-    source = LocalAgent(agent, version=version)
-    async with open_chat(source, folder=tmp_path, size=(160, 50)) as user:
+    async with open_chat(LocalAgent(agent, version=1), folder=tmp_path, size=(160, 50)) as user:
         await user.press("alt+w")
         await user.sees("⇢ The agent has not named a file · Alt+W stops following")
         await user.send("go")
@@ -155,11 +152,10 @@ async def test_file_is_shown_beside_the_conversation(tmp_path: Path, version: in
         await user.until(lambda: "⇢" not in user.screen)
 
 
-@VERSIONS
-async def test_narrow_screen_has_one_line(tmp_path: Path, version: int) -> None:
+async def test_narrow_screen_has_one_line(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(OLD)
     agent = Worker()
-    async with open_chat(LocalAgent(agent, version=version), folder=tmp_path) as user:
+    async with open_chat(LocalAgent(agent), folder=tmp_path) as user:
         await user.send("go")
         await user.sees("Look around")
         assert "⇢" not in user.screen
@@ -198,30 +194,17 @@ async def test_scrolling_stops_following_until_the_next_switch(tmp_path: Path) -
         agent.go_on()
 
 
-async def test_editor_opens_the_followed_file_at_the_line(
+async def test_lines_of_the_file_are_copied_with_the_mouse_and_edited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "shop.py").write_text(OLD)
-    agent = Worker()
     opened: list[tuple[Path, int | None]] = []
-    async with open_chat(LocalAgent(agent), folder=tmp_path, size=(160, 50)) as user:
+    async with open_chat(LocalAgent(Worker()), folder=tmp_path, size=(160, 50)) as user:
 
         def open_editor(file: Path, line: int | None) -> None:
             opened.append((file, line))
 
         monkeypatch.setattr(user.app, "open_editor", open_editor)
-        await user.press("alt+w")
-        await user.send("go")
-        await user.sees("7 › line 7")
-        await user.press("f6", "f6", "o")
-        await user.until(lambda: opened)
-    assert opened == [((tmp_path / "shop.py").resolve(), 7)]
-
-
-async def test_lines_of_the_file_are_copied_with_the_mouse(tmp_path: Path) -> None:
-    (tmp_path / "shop.py").write_text(OLD)
-    agent = Worker()
-    async with open_chat(LocalAgent(agent), folder=tmp_path, size=(160, 50)) as user:
         await user.press("alt+w")
         await user.send("go")
         await user.sees("7 › line 7", "8   line 8")
@@ -233,6 +216,11 @@ async def test_lines_of_the_file_are_copied_with_the_mouse(tmp_path: Path) -> No
         await user.pilot.mouse_up(offset=(column + 6, row + 1))
         assert user.app.screen.get_selected_text() == "line 7\nline 8"
         assert "stopped" not in user.screen
+        user.app.screen.clear_selection()
+        user.composer.focus()
+        await user.press("f6", "f6", "o")
+        await user.until(lambda: opened)
+    assert opened == [((tmp_path / "shop.py").resolve(), 7)]
 
 
 async def test_file_outside_of_the_folder_is_not_shown(tmp_path: Path) -> None:

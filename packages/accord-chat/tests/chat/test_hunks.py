@@ -37,34 +37,28 @@ def test_hunk_is_found_where_the_lines_have_moved() -> None:
     assert undone_text(hunk, "1\n2\n3\nB\n4\n") == "1\n2\n3\nb\n4\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "before"),
-    [
+def test_lines_before_an_excerpt_are_counted() -> None:
+    (hunk,) = hunks_of(Diff("f", "b\n", "B\n"))
+    for text, before in (
         ("1\n2\n3\nB\n4\n", 3),
         ("1\nb\n4\n", 1),  # undone
         ("B\n", 0),
         ("1\n2\n", 0),  # not there
         ("B\nx\nB\n", 0),  # the first line, as it says
         ("1\nB\nB\n", 0),  # unknown
-    ],
-)
-def test_lines_before_an_excerpt_are_counted(text: str, before: int) -> None:
+    ):
+        assert lines_before(hunk, text) == before, text
+
+
+def test_changed_lines_are_a_conflict() -> None:
     (hunk,) = hunks_of(Diff("f", "b\n", "B\n"))
-    assert lines_before(hunk, text) == before
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
+    for text, why in (
         ("1\nb\n2\n", "undone already"),
         ("1\nother\n2\n", "changed since"),
         ("1\nB\n2\nB\n", "several times"),
-    ],
-)
-def test_changed_lines_are_a_conflict(text: str, why: str) -> None:
-    (hunk,) = hunks_of(Diff("f", "b\n", "B\n"))
-    with pytest.raises(Conflict, match=why):
-        undone_text(hunk, text)
+    ):
+        with pytest.raises(Conflict, match=why):
+            undone_text(hunk, text)
 
 
 def test_line_ends_of_windows_stay() -> None:

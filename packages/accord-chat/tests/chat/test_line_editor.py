@@ -82,12 +82,11 @@ def test_interrupt_ends_the_half_line_before_the_note(tmp_path: Path) -> None:
         assert chat.status() == 0
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_keys_may_come_in_pieces(size: int) -> None:
-    screen = Screen()
+def test_keys_may_come_in_pieces() -> None:
     keys = "wörter ".encode() + UP + UP + b"\x1b[1;5C" + b"\x1b[3~" + DOWN + b"\n"
-    pieces = [keys[at : at + size] for at in range(0, len(keys), size)]
-    assert screen.type(*pieces) == f"{EARLIER[2]}\n"
+    for size in (1, 2, 3):
+        pieces = [keys[at : at + size] for at in range(0, len(keys), size)]
+        assert Screen().type(*pieces) == f"{EARLIER[2]}\n", size
 
 
 def test_folded_line_is_written_again_below() -> None:
@@ -135,9 +134,11 @@ def test_lines_are_recalled_in_a_terminal_also_after_a_restart(tmp_path: Path) -
 def test_terminal_is_as_before_when_the_program_ends(tmp_path: Path, terminal: str) -> None:
     import termios
 
-    with LinesChat(tmp_path, "--agent", AGENT, terminal=True, TERM=terminal) as chat:
+    mode = "" if terminal == "dumb" else "--lines"  # which is how a dumb terminal is used
+    words = ("--agent", AGENT)
+    with LinesChat(tmp_path, *words, terminal=True, mode=mode, TERM=terminal) as chat:
         output = chat._output
-        chat.sees("is ready")
+        chat.sees("Note: accord chat in lines.", "is ready")
         edits_itself = not termios.tcgetattr(output)[3] & termios.ICANON
         assert edits_itself == (terminal == "xterm")
         chat.type(":quit")

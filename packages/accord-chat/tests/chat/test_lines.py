@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from accord_chat.lines.commands import COMMANDS, Commands, LineCommand, find_command
+from chat.forked import Forked
 from chat.line_chats import AGENT, LinesChat
 from project import ROOT
 
@@ -363,12 +364,6 @@ def test_prompt_is_written_in_an_editor(tmp_path: Path) -> None:
         chat.sees("Agent: from the editor: typed into it\n")
 
 
-def test_dumb_terminal_gets_lines(tmp_path: Path) -> None:
-    agent = ("--agent", "script")
-    with LinesChat(tmp_path, *agent, terminal=True, mode="", TERM="dumb") as chat:
-        chat.sees("Note: accord chat in lines.")
-
-
 def test_lines_need_no_textual(tmp_path: Path) -> None:
     code = (
         "import sys\n"
@@ -405,15 +400,12 @@ def test_beginning_of_a_command_is_enough_if_it_is_the_only_one() -> None:
 
 def test_no_input_ends_the_program(tmp_path: Path) -> None:
     environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path), "ACCORD_CONFIG": str(tmp_path)}
-    ended = subprocess.run(
-        [sys.executable, "-m", "accord", "chat", "--lines", "--agent", "script"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd=tmp_path,
-        env=environment,
-        check=False,
-    )
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert "Note: script is ready." in ended.stdout
+    output = tmp_path / "output"
+    with open(os.devnull, "rb") as nothing, output.open("wb") as printed:  # noqa: PTH123
+        words = ["-m", "accord", "chat", "--lines", "--agent", AGENT]
+        files = [nothing.fileno(), printed.fileno(), printed.fileno()]
+        assert Forked(words, files, cwd=tmp_path, env=environment).wait(60) == 0
+    shown = output.read_text()
+    assert "is ready." in shown
+    assert "Error" not in shown
+    assert "Traceback" not in shown

@@ -74,11 +74,10 @@ async def test_what_was_refused_is_done_after_the_login(tmp_path: Path, version:
         await user.sees("Logged in", "  Hello from before")
 
 
-@VERSIONS
-async def test_session_goes_on_after_a_login_for_a_prompt(tmp_path: Path, version: int) -> None:
+async def test_session_goes_on_after_a_login_for_a_prompt(tmp_path: Path) -> None:
     agent = Guarded()
     agent.is_open = True
-    async with open_chat(guarded(agent, version), folder=tmp_path) as user:
+    async with open_chat(guarded(agent), folder=tmp_path) as user:
         await user.send("one")
         await user.sees("  Hello one")
         before = user.session.session_id
@@ -89,47 +88,31 @@ async def test_session_goes_on_after_a_login_for_a_prompt(tmp_path: Path, versio
         assert user.session.session_id == before
 
 
-async def test_login_that_the_agent_runs_is_shown_and_can_be_cancelled(tmp_path: Path) -> None:
+async def test_login_is_declined_cancelled_or_refused_and_tried_again(tmp_path: Path) -> None:
     agent = Guarded()
     async with open_chat(guarded(agent), folder=tmp_path) as user:
+        await user.sees("guarded needs a login")
+        panel = await user.until(lambda: next(iter(user.app.screen.query("LoginPanel")), None))
+        await user.until(lambda: panel.has_focus_within)
+        await user.press("enter", "h", "i")  # none of them is a login
+        await user.until(lambda: user.composer.text == "hi")
+        await user.press("f10")
+        await user.until(lambda: panel.has_focus_within)
+        await user.press("escape")
+        await user.sees("The agent is running, but the session is not open", "Ctrl+R tries again")
+        assert agent.logins == []
+        await user.press("ctrl+r")
         await choose(user, 2)
         await user.sees("logging in with By a friend: the agent waits for it · Esc cancels")
         await user.until(lambda: agent.logins == ["endless"])
         await user.press("escape")
         await user.sees("The login 'By a friend' was cancelled", "Ctrl+R tries again")
         await user.press("ctrl+r")
-        await choose(user, 1)
-        await user.until(lambda: user.session.state == "idle")
-
-
-async def test_login_that_fails_is_reported_and_can_be_tried_again(tmp_path: Path) -> None:
-    async with open_chat(guarded(), folder=tmp_path) as user:
         await choose(user, 3)
         await user.sees("no paper", "Ctrl+R tries again")
         await user.press("ctrl+r")
         await choose(user, 1)
         await user.until(lambda: user.session.state == "idle")
-
-
-async def test_user_can_decline(tmp_path: Path) -> None:
-    agent = Guarded()
-    async with open_chat(guarded(agent), folder=tmp_path) as user:
-        await user.sees("guarded needs a login")
-        await user.press("f10")
-        await user.until(lambda: user.app.screen.query_one("LoginPanel").has_focus_within)
-        await user.press("escape")
-        await user.sees("The agent is running, but the session is not open", "Ctrl+R tries again")
-        assert agent.logins == []
-
-
-async def test_enter_and_letters_are_no_login(tmp_path: Path) -> None:
-    agent = Guarded()
-    async with open_chat(guarded(agent), folder=tmp_path) as user:
-        await user.until(lambda: user.app.screen.query("LoginPanel"))
-        await user.until(lambda: user.app.screen.query_one("LoginPanel").has_focus_within)
-        await user.press("enter", "h", "i")
-        await user.until(lambda: user.composer.text == "hi")
-        assert agent.logins == []
 
 
 async def test_other_sessions_of_the_agent_wait_for_the_one_login(tmp_path: Path) -> None:
@@ -189,17 +172,15 @@ async def test_variables_of_a_legacy_login_are_named_and_never_shown(
         assert "hunter2" not in user.screen
 
 
-@pytest.mark.parametrize(
-    ("frame", "found"),
-    [
-        (b'{"result":{"authMethods":[{"id":"a","type":"env_var","varName":"A"}]}}', {"a": ("A",)}),
-        (b'{"result":{"authMethods":[{"id":"a","type":"env_var","vars":[{"name":"A B"}]}]}}', {}),
-        (b'{"result":{"authMethods":[{"id":1,"type":"env_var","vars":3}, 4, "env_var"]}}', {}),
-        (b'{"result":{"authMethods":[{"id":"a","type":"agent"}]}}', {}),
-        (b'["env_var"]', {}),
-        (b'{"env_var', {}),
-    ],
-    ids=["one", "name", "shape", "agent", "array", "cut"],
-)
-def test_variables_are_read_leniently(frame: bytes, found: dict[str, tuple[str, ...]]) -> None:
-    assert login_variables(frame) == found
+FRAMES = {
+    b'{"result":{"authMethods":[{"id":"a","type":"env_var","varName":"A"}]}}': {"a": ("A",)},
+    b'{"result":{"authMethods":[{"id":"a","type":"env_var","vars":[{"name":"A B"}]}]}}': {},
+    b'{"result":{"authMethods":[{"id":1,"type":"env_var","vars":3}, 4, "env_var"]}}': {},
+    b'{"result":{"authMethods":[{"id":"a","type":"agent"}]}}': {},
+    b'["env_var"]': {},
+    b'{"env_var': {},
+}
+
+
+def test_variables_are_read_leniently() -> None:
+    assert {frame: login_variables(frame) for frame in FRAMES} == FRAMES

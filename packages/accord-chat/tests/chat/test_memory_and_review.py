@@ -34,9 +34,10 @@ def test_suggestions_begin_with_the_narrowest() -> None:
     assert [one.summary for one in suggested_rules("a", outside)] == ["edit /etc/passwd"]
 
 
-@pytest.mark.parametrize("command", ["a; rm -rf /", "a && b", "echo $(x)", "a > b", "x | sh"])
-def test_command_of_a_shell_cannot_be_remembered(command: str) -> None:
-    assert not list(suggested_rules("a", request(kind="execute", raw_input={"command": command})))
+def test_command_of_a_shell_cannot_be_remembered() -> None:
+    for command in ("a; rm -rf /", "a && b", "echo $(x)", "a > b", "x | sh"):
+        asked = request(kind="execute", raw_input={"command": command})
+        assert not list(suggested_rules("a", asked)), command
 
 
 def test_rule_holds_for_its_agent_tool_and_path_only(tmp_path: Path) -> None:
@@ -85,12 +86,9 @@ def shop(folder: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("version", [1, 2])
-async def test_one_hunk_is_rejected_after_the_agent_wrote_the_file(
-    tmp_path: Path, version: int
-) -> None:
+async def test_one_hunk_is_rejected_after_the_agent_wrote_the_file(tmp_path: Path) -> None:
     file = shop(tmp_path)
-    async with open_chat(LocalAgent(Writer(), version=version), folder=tmp_path) as user:
+    async with open_chat(LocalAgent(Writer(), version=1), folder=tmp_path) as user:
         await user.send("go")
         await user.sees("written")
         await user.press("f4")
@@ -191,24 +189,22 @@ async def test_remembered_permission_is_not_asked_again(tmp_path: Path) -> None:
         await user.until(lambda: not user.chat.memory.rules())
 
 
-@pytest.mark.parametrize(
-    ("editor", "command"),
-    [
-        ("vim", ["vim", "+7", "/f"]),
-        ("nano -l", ["nano", "-l", "+7", "/f"]),
-        ("code --wait", ["code", "--wait", "--goto", "/f:7"]),
-        ("/usr/bin/hx", ["/usr/bin/hx", "/f:7"]),
-        ("", None),
-        ("'", None),
-    ],
-)
-def test_editor_gets_the_line(
-    editor: str, command: list[str] | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+EDITORS = {
+    "vim": ["vim", "+7", "/f"],
+    "nano -l": ["nano", "-l", "+7", "/f"],
+    "code --wait": ["code", "--wait", "--goto", "/f:7"],
+    "/usr/bin/hx": ["/usr/bin/hx", "/f:7"],
+    "": None,
+    "'": None,
+}
+
+
+def test_editor_gets_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VISUAL", raising=False)
-    monkeypatch.setenv("EDITOR", editor)
-    assert editor_command(Path("/f"), 7) == command
-    assert command is None or has_own_window(command) == editor.startswith("code")
+    for editor, command in EDITORS.items():
+        monkeypatch.setenv("EDITOR", editor)
+        assert editor_command(Path("/f"), 7) == command
+        assert command is None or has_own_window(command) == editor.startswith("code")
 
 
 async def test_only_files_of_the_folder_are_opened(tmp_path: Path) -> None:

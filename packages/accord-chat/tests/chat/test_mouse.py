@@ -103,15 +103,6 @@ async def test_lines_are_drawn_again_only_if_they_change(tmp_path: Path) -> None
         assert [part.style for part in drawn("line 55")] != before
 
 
-async def test_output_is_copied_without_its_gutter(tmp_path: Path) -> None:
-    async with open_chat(LocalAgent(Worker()), folder=tmp_path) as user:
-        await user.send("run")
-        await user.sees("line 18", "line 20")
-        await user.until(lambda: not user.session.is_busy)
-        await drag(user, place(user, "line 18"), place(user, "line 20", at=6))
-        assert user.app.screen.get_selected_text() == "line 18\nline 19\nline 20"
-
-
 async def test_text_of_a_screen_is_copied_while_its_field_has_the_focus(tmp_path: Path) -> None:
     async with open_chat(LocalAgent(Worker()), folder=tmp_path) as user:
         await user.press("alt+t")
@@ -129,7 +120,7 @@ async def test_text_of_a_screen_is_copied_while_its_field_has_the_focus(tmp_path
         await user.until(lambda: user.app.clipboard == "new")
 
 
-async def test_two_clicks_select_a_word_and_fold_nothing(tmp_path: Path) -> None:
+async def test_two_clicks_select_a_word_and_one_a_tab(tmp_path: Path) -> None:
     async with open_chat(LocalAgent(Worker()), folder=tmp_path) as user:
         await user.send("see src/main.py:12 please")
         await user.until(lambda: not user.session.is_busy)
@@ -138,6 +129,12 @@ async def test_two_clicks_select_a_word_and_fold_nothing(tmp_path: Path) -> None
         line = max(n for n, text in enumerate(lines) if "src/main.py" in text)
         await user.pilot.click(TranscriptView, offset=(10, line - 1), times=2)
         assert user.app.screen.get_selected_text() == "src/main.py:12"
+        first = user.session
+        await user.press("f8")
+        await user.until(lambda: user.session is not first)
+        await user.sees(" 2 ")
+        await user.pilot.click("#tabs", offset=(3, 0))
+        await user.until(lambda: user.session is first)
 
 
 async def test_text_stands_still_while_it_is_selected(tmp_path: Path) -> None:
@@ -176,9 +173,12 @@ async def test_click_without_a_selection_goes_on_following(tmp_path: Path) -> No
 async def test_click_opens_an_entry_and_the_keyboard_stays(tmp_path: Path) -> None:
     async with open_chat(LocalAgent(Worker()), folder=tmp_path, size=(80, 40)) as user:
         await user.send("run")
-        await user.sees("line 20")
+        await user.sees("line 18", "line 20")
         await user.until(lambda: not user.session.is_busy)
         assert "line 1\n" not in user.screen
+        await drag(user, place(user, "line 18"), place(user, "line 20", at=6))  # no gutter
+        assert user.app.screen.get_selected_text() == "line 18\nline 19\nline 20"
+        user.app.screen.clear_selection()
         await user.pilot.click(offset=place(user, "line 20"))
         await user.sees("│ line 1\n", "line 20")
         await user.pilot.click(offset=place(user, "line 20"))  # reading must not fold it
@@ -187,27 +187,6 @@ async def test_click_opens_an_entry_and_the_keyboard_stays(tmp_path: Path) -> No
         assert "│ line 1\n" in user.screen
         await user.pilot.click(offset=place(user, "Count"))
         await user.until(lambda: "│ line 1\n" not in user.screen)
-
-
-async def test_wheel_scrolls_the_conversation(tmp_path: Path) -> None:
-    async with open_chat(LocalAgent(Worker()), folder=tmp_path) as user:
-        await user.send("\n\n".join(f"paragraph {n}" for n in range(60)))
-        await user.sees("paragraph 59")
-        await user.until(lambda: not user.session.is_busy)
-        for _ in range(5):
-            await user.pilot._post_mouse_events([events.MouseScrollUp], TranscriptView)
-        await user.until(lambda: not user.view.is_following)
-        await user.sees("(Ctrl+End)")
-
-
-async def test_click_on_a_tab_shows_its_session(tmp_path: Path) -> None:
-    async with open_chat(LocalAgent(Worker()), folder=tmp_path) as user:
-        first = user.session
-        await user.press("f8")
-        await user.until(lambda: user.session is not first)
-        await user.sees(" 2 ")
-        await user.pilot.click("#tabs", offset=(3, 0))
-        await user.until(lambda: user.session is first)
 
 
 async def test_wheel_continues_where_the_conversation_is(tmp_path: Path) -> None:
@@ -219,6 +198,8 @@ async def test_wheel_continues_where_the_conversation_is(tmp_path: Path) -> None
         assert end > 100
         await user.pilot._post_mouse_events([events.MouseScrollUp], TranscriptView)
         await user.until(lambda: user.view.scroll_offset.y < end)
+        await user.until(lambda: not user.view.is_following)
+        await user.sees("(Ctrl+End)")
         assert end - user.view.scroll_offset.y < 10
         assert user.view.vertical_scrollbar.position > 100
 

@@ -15,22 +15,21 @@ FOCUS_LOST, FOCUS_GAINED = b"\x1b[O", b"\x1b[I"
 ANY = re.compile("\x1b\\](?:9|99|777);([^\x07]*?)\x1b\\\\\x07")
 
 
-@pytest.mark.parametrize(
-    ("environment", "sequence"),
-    [
-        ({"TERM": "xterm-256color"}, "9;a, b"),
-        ({"TERM": "xterm-256color", "TERM_PROGRAM": "iTerm.app"}, "9;a, b"),
-        ({"TERM": "xterm-kitty"}, "99;;a, b"),
-        ({"TERM": "tmux-256color", "KITTY_WINDOW_ID": "1"}, "99;;a, b"),
-        ({"TERM": "xterm-256color", "VTE_VERSION": "7600"}, "777;notify;accord chat;a, b"),
-        ({"TERM": "foot"}, "777;notify;accord chat;a, b"),
-        ({"TERM": "xterm-256color", "TERM_PROGRAM": "WezTerm"}, "777;notify;accord chat;a, b"),
-    ],
+SEQUENCES = (
+    ({"TERM": "xterm-256color"}, "9;a, b"),
+    ({"TERM": "xterm-256color", "TERM_PROGRAM": "iTerm.app"}, "9;a, b"),
+    ({"TERM": "xterm-kitty"}, "99;;a, b"),
+    ({"TERM": "tmux-256color", "KITTY_WINDOW_ID": "1"}, "99;;a, b"),
+    ({"TERM": "xterm-256color", "VTE_VERSION": "7600"}, "777;notify;accord chat;a, b"),
+    ({"TERM": "foot"}, "777;notify;accord chat;a, b"),
+    ({"TERM": "xterm-256color", "TERM_PROGRAM": "WezTerm"}, "777;notify;accord chat;a, b"),
 )
-def test_each_terminal_gets_one_sequence_and_the_bell(
-    environment: dict[str, str], sequence: str
-) -> None:
-    assert notification("a; b\n", environment) == f"\x1b]{sequence}\x1b\\\x07"
+
+
+def test_each_terminal_gets_one_sequence_and_the_bell() -> None:
+    for environment, sequence in SEQUENCES:
+        sent = notification("a; b\n", environment)
+        assert sent == f"\x1b]{sequence}\x1b\\\x07", environment
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal of POSIX")

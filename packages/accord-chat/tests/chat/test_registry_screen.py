@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from accord_chat.sources import ChatOptions, Sources
 from accord_chat.view.registry import InstallScreen, RegistryScreen
 from accord_terminal.toolkit.agent_names import AgentEntry, Settings, load_installed
 from chat.chats import LocalAgent, Typist, open_chat
+from chat.forked import started_command
 from registry.server import Registry, binary, entry, serving, tar
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the agent is a shell script")
@@ -36,8 +38,8 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Regist
 
 def tiny(registry: Registry, version: str = "1.0.0", **more: Any) -> dict[str, Any]:
     """Return an agent of the registry that is the script agent."""
-    program = f"#!/bin/sh\nexec {sys.executable} -m accord agent script\n".encode()
-    data = tar({"bin/tiny": program})
+    agent = shlex.join(started_command("-m", "accord", "agent", "script"))
+    data = tar({"bin/tiny": f"#!/bin/sh\nexec {agent}\n".encode()})
     archive = registry.add(f"tiny-{version}.tar.gz", data)
     row = {**entry("tiny", version, binary=binary(archive, data)), **more}
     return {**row, "license": "MIT", "authors": ["Ann Author"]}
@@ -83,13 +85,25 @@ async def press_button(user: Typist, name: str) -> None:
     await user.press("enter")
 
 
-@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
 async def test_agent_is_installed_after_a_look_and_then_used(
-    tmp_path: Path, registry: Registry, size: tuple[int, int]
+    tmp_path: Path, registry: Registry
 ) -> None:
     other = entry("other", uvx={"package": "other==1.0"})
     registry.offer(tiny(registry), other)
-    async with open_chat(local(), folder=tmp_path, more=sources(), size=size) as user:
+    async with open_chat(local(), folder=tmp_path, more=sources()) as user:
+        await user.press("alt+n")
+        await user.sees("Open a session of an agent")
+        await user.type("oth")  # what is typed at the list is searched
+        await user.sees("Search the registry for oth")
+        await user.press("enter")
+        await user.sees("1 of 2 agents", "The agent other")
+        await leave(user)
+        await look(user, "tiny")
+        await user.until(lambda: user.app.screen.query_one("#back").has_focus)
+        await user.press("enter")  # alone installs nothing
+        await user.until(lambda: isinstance(user.app.screen, RegistryScreen))
+        assert load_installed() == {}
+        await leave(user)
         await search(user)
         await user.sees("2 of 2 agents", "tiny  ", "The agent other", "Installs as: uvx")
         await user.type("tin")
@@ -107,27 +121,6 @@ async def test_agent_is_installed_after_a_look_and_then_used(
         await user.sees("  from the registry")
         await user.press("alt+n")
         await user.sees("✓ tiny  open here")
-
-
-async def test_what_was_typed_at_the_list_is_searched(tmp_path: Path, registry: Registry) -> None:
-    registry.offer(tiny(registry), entry("other", uvx={"package": "other==1.0"}))
-    async with open_chat(local(), folder=tmp_path, more=sources()) as user:
-        await user.press("alt+n")
-        await user.sees("Open a session of an agent")
-        await user.type("oth")
-        await user.sees("Search the registry for oth")
-        await user.press("enter")
-        await user.sees("1 of 2 agents", "The agent other")
-
-
-async def test_enter_alone_installs_nothing(tmp_path: Path, registry: Registry) -> None:
-    registry.offer(tiny(registry))
-    async with open_chat(local(), folder=tmp_path, more=sources()) as user:
-        await look(user, "tiny")
-        await user.until(lambda: user.app.screen.query_one("#back").has_focus)
-        await user.press("enter")
-        await user.until(lambda: isinstance(user.app.screen, RegistryScreen))
-        assert load_installed() == {}
 
 
 async def test_failed_update_leaves_the_installed_version(

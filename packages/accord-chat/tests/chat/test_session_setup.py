@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from accord_chat.view.app import ChatApp
 from accord_chat.view.pick_screen import PickScreen
 from accord_chat.view.text_views import ViewerScreen
 from chat.chats import HandAgent, LocalAgent, open_chat, typing_at
+from chat.forked import started_command
 from quirk import quirk
 
 VERSIONS = pytest.mark.parametrize("version", [1, 2])
@@ -126,7 +126,7 @@ Reporter().run()
 """
 
 
-@pytest.mark.parametrize("files", [(), ("mine.json",), ("mine.json", "other.json")])
+@pytest.mark.parametrize("files", [(), ("mine.json", "other.json")])
 async def test_mcp_servers_come_from_the_command_line_else_from_the_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: tuple[str, ...]
 ) -> None:
@@ -137,7 +137,7 @@ async def test_mcp_servers_come_from_the_command_line_else_from_the_settings(
         (tmp_path / f"{name}.json").write_text(json.dumps({"mcpServers": {name: entry}}))
     program = tmp_path / "reporter.py"
     program.write_text(PROGRAM)
-    command = json.dumps([sys.executable, str(program)])
+    command = json.dumps(started_command(str(program)))
     (tmp_path / "settings.toml").write_text(
         f'[agents.reporter]\ncommand = {command}\nmcp = "team.json"\n'
     )
@@ -192,10 +192,9 @@ class Planner(Agent):
         await turn.say("Done.")
 
 
-@VERSIONS
-async def test_plan_is_shown_while_the_agent_works(tmp_path: Path, version: int) -> None:
+async def test_plan_is_shown_while_the_agent_works(tmp_path: Path) -> None:
     agent = Planner()
-    async with open_chat(LocalAgent(agent, version=version), folder=tmp_path) as user:
+    async with open_chat(LocalAgent(agent), folder=tmp_path) as user:
         await user.send("go")
         await user.sees("Step 1", "working")
         assert "Step 7" not in user.screen  # a part of it
@@ -209,8 +208,9 @@ async def test_plan_is_shown_while_the_agent_works(tmp_path: Path, version: int)
         await user.sees("Step 7")
 
 
-@VERSIONS
-@pytest.mark.parametrize(("prompt", "shown"), [("text", "look around"), ("file", "plan.md")])
+@pytest.mark.parametrize(
+    ("version", "prompt", "shown"), [(1, "text", "look around"), (2, "file", "plan.md")]
+)
 async def test_plan_in_another_form_is_shown(
     tmp_path: Path, version: int, prompt: str, shown: str
 ) -> None:

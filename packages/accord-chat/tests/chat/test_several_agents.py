@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from pathlib import Path
 
@@ -17,10 +18,17 @@ from accord_chat.sources import ChatOptions, OwnAgent, Sources, SourceSetup, sho
 from accord_chat.view.bars import tab_line
 from accord_chat.view.pick_screen import PickScreen
 from chat.chats import LocalAgent, Typist, open_chat
+from chat.forked import started_command
 from raw_peer import RawPeer
 
-SMALL = (80, 24)
-WIDE = (160, 50)
+
+def saved_tabs(folder: Path, *tabs: SavedTab) -> SavedChats:
+    """Save these tabs, as an earlier chat in the folder."""
+    saved = SavedChats(folder, folder / ".state")
+    assert saved.acquire()
+    saved.save(SavedChat(tabs=list(tabs)))
+    saved.release()
+    return saved
 
 
 def script(label: str, agent: ScriptAgent | None = None) -> LocalAgent:
@@ -38,36 +46,31 @@ async def choose(user: Typist, text: str) -> None:
     await user.until(lambda: not isinstance(user.app.screen, PickScreen))
 
 
-@pytest.mark.parametrize("size", [SMALL, WIDE])
-async def test_second_agent_is_opened_in_a_tab(tmp_path: Path, size: tuple[int, int]) -> None:
-    async with open_chat(script("one"), script("two"), folder=tmp_path, size=size) as user:
+async def test_second_agent_is_opened_in_a_tab(tmp_path: Path) -> None:
+    async with open_chat(script("one"), script("two"), folder=tmp_path) as user:
         await user.send("echo from one")
         await user.sees("  from one")
-        await choose(user, "two")
-        await user.until(lambda: user.session.state == "idle")
-        await user.send("echo from two")
-        await user.sees(" 1 one: echo from one ", " 2 two: echo from two ", "  from two")
-        assert [session.agent_name for session in user.chat.sessions] == ["one", "two"]
-
-
-async def test_list_says_what_is_open_and_how_others_start(tmp_path: Path) -> None:
-    async with open_chat(script("one"), script("two"), folder=tmp_path) as user:
         await user.press("alt+n")
         await user.sees("✓ one  open here", "two  settings: two-command")
         await user.press("escape")
         await user.until(lambda: user.composer.has_focus)
         assert len(user.chat.sessions) == 1
-
-
-async def test_command_can_be_typed(tmp_path: Path) -> None:
-    async with open_chat(script("one"), script("my-agent --acp"), folder=tmp_path) as user:
-        await choose(user, "my-agent --acp")
+        await choose(user, "two")
         await user.until(lambda: user.session.state == "idle")
-        await user.sees("one: new session", "my-agent: new session")
+        await user.send("echo from two")
+        await user.sees(" 1 one: echo from one ", " 2 two: echo from two ", "  from two")
+        assert [session.agent_name for session in user.chat.sessions] == ["one", "two"]
+        await user.press("alt+1")
+        user.chat.sessions[1].send("permission")
+        await user.sees(" 2? two: ", "asks a question")
+        await user.press("alt+2")
+        await user.question()
+        await user.press("y")
+        await user.sees("1 of 1 allowed.")
 
 
-async def test_what_names_no_agent_is_reported(tmp_path: Path) -> None:
-    async with open_chat(script("one"), folder=tmp_path) as user:
+async def test_command_can_be_typed_and_what_names_no_agent_is_reported(tmp_path: Path) -> None:
+    async with open_chat(script("one"), script("my-agent --acp"), folder=tmp_path) as user:
         await user.press("alt+n")
         await user.sees("Open a session of an agent")
         await user.type("nobody")
@@ -75,6 +78,9 @@ async def test_what_names_no_agent_is_reported(tmp_path: Path) -> None:
         await user.press("pagedown", "enter")  # the last line: it is not in PATH
         await user.sees("No agent nobody")
         assert len(user.chat.sessions) == 1
+        await choose(user, "my-agent --acp")
+        await user.until(lambda: user.session.state == "idle")
+        await user.sees("one: new session", "my-agent: new session")
 
 
 async def test_list_is_opened_with_the_mouse(tmp_path: Path) -> None:
@@ -95,8 +101,8 @@ async def test_agent_that_cannot_start_leaves_the_others_alone(tmp_path: Path) -
         await user.press("alt+1")
         await user.send("echo still here")
         await user.sees("  still here")
-        command = f"#!/bin/sh\nexec {sys.executable} -m accord agent script\n"
-        program.write_text(command)
+        command = shlex.join(started_command("-m", "accord", "agent", "script"))
+        program.write_text(f"#!/bin/sh\nexec {command}\n")
         program.chmod(0o755)
         await user.press("alt+2", "ctrl+r")
         await user.until(lambda: user.session.state == "idle")
@@ -119,9 +125,9 @@ async def test_agent_that_dies_leaves_the_others_alone(tmp_path: Path) -> None:
 async def test_agent_that_never_answers_can_be_started_again(tmp_path: Path) -> None:
     started, answers = tmp_path / "started", tmp_path / "answers"
     program = tmp_path / "agent"
+    command = shlex.join(started_command("-m", "accord", "agent", "script"))
     program.write_text(
-        f"#!/bin/sh\necho >> {started}\n[ -e {answers} ] || exec sleep 1000\n"
-        f"exec {sys.executable} -m accord agent script\n"
+        f"#!/bin/sh\necho >> {started}\n[ -e {answers} ] || exec sleep 1000\nexec {command}\n"
     )
     program.chmod(0o755)
     slow = OwnAgent("slow", [str(program)], SourceSetup())
@@ -143,19 +149,6 @@ async def test_leaving_does_not_wait_for_an_agent_that_never_answers(tmp_path: P
         async with asyncio.timeout(60):  # `initialize` has 120 s
             await user.app.aclose()
         assert user.chat.sessions[1].link.state == "off"
-
-
-async def test_question_of_another_agent_is_marked(tmp_path: Path) -> None:
-    async with open_chat(script("one"), script("two"), folder=tmp_path) as user:
-        await choose(user, "two")
-        await user.until(lambda: user.session.state == "idle")
-        await user.press("alt+1")
-        user.chat.sessions[1].send("permission")
-        await user.sees(" 2? two: permission ", "two: permission asks a question")
-        await user.press("alt+2")
-        await user.question()
-        await user.press("y")
-        await user.sees("1 of 1 allowed.")
 
 
 class Thinker(Agent):
@@ -206,20 +199,14 @@ async def test_sessions_of_all_agents_come_back_with_their_drafts(tmp_path: Path
 
 
 async def test_draft_for_an_agent_that_is_gone_comes_back(tmp_path: Path) -> None:
-    saved = SavedChats(tmp_path, tmp_path / ".state")
-    assert saved.acquire()
-    saved.save(SavedChat(tabs=[SavedTab(agent="gone", draft="what I wanted to ask")]))
-    saved.release()
+    saved_tabs(tmp_path, SavedTab(agent="gone", draft="what I wanted to ask"))
     async with open_chat(script("one"), folder=tmp_path, restores=True) as user:
         await user.sees("✗ No agent gone", "what I wanted to ask", "Ctrl+R starts it again")
 
 
 async def test_sessions_of_other_agents_are_kept_while_one_is_named(tmp_path: Path) -> None:
-    saved = SavedChats(tmp_path, tmp_path / ".state")
-    assert saved.acquire()
     mine, other = SavedTab(agent="one", draft="mine"), SavedTab(agent="two", draft="other")
-    saved.save(SavedChat(tabs=[other, mine]))
-    saved.release()
+    saved = saved_tabs(tmp_path, other, mine)
     async with open_chat(script("one"), folder=tmp_path, restores=True, only="one") as user:
         await user.sees("mine")
         assert len(user.chat.sessions) == 1
@@ -227,11 +214,8 @@ async def test_sessions_of_other_agents_are_kept_while_one_is_named(tmp_path: Pa
 
 
 async def test_new_session_keeps_what_was_not_sent(tmp_path: Path) -> None:
-    saved = SavedChats(tmp_path, tmp_path / ".state")
-    assert saved.acquire()
     draft, done = SavedTab(agent="one", draft="not sent"), SavedTab(agent="one", session_id="s")
-    saved.save(SavedChat(tabs=[draft, done]))
-    saved.release()
+    saved = saved_tabs(tmp_path, draft, done)
     async with open_chat(script("one"), folder=tmp_path) as user:
         user.chat.set_aside(None)
         await user.type("new")
@@ -251,20 +235,19 @@ async def test_line_of_tabs_shows_the_active_one_and_marks_hidden_ones(tmp_path:
         assert tab_line(sessions, 0, 40).text.plain.startswith(" 1● new session ")
 
 
-@pytest.mark.parametrize(
-    ("label", "name"),
-    [
-        ("claude", "claude"),
-        ("/opt/agents/bin/kimi acp", "kimi"),
-        ("python3.11 -m my_agent --acp", "my_agent"),
-        ("node /opt/agent/dist/index.js", "index.js"),
-        ("wss://agent.example:8443/acp", "agent.example"),
-        ("session fix", "session fix"),
-        ("it's", "it's"),
-    ],
-)
-def test_short_name_of_an_agent(label: str, name: str) -> None:
-    assert short_name(label) == name
+NAMES = {
+    "claude": "claude",
+    "/opt/agents/bin/kimi acp": "kimi",
+    "python3.11 -m my_agent --acp": "my_agent",
+    "node /opt/agent/dist/index.js": "index.js",
+    "wss://agent.example:8443/acp": "agent.example",
+    "session fix": "session fix",
+    "it's": "it's",
+}
+
+
+def test_short_name_of_an_agent() -> None:
+    assert {label: short_name(label) for label in NAMES} == NAMES
 
 
 @pytest.fixture
@@ -339,14 +322,6 @@ class SilentAgent(LocalAgent):
         await transport.start(RawPeer(transport))
 
 
-async def test_chat_ends_while_an_agent_does_not_respond(tmp_path: Path) -> None:
-    silent = SilentAgent(None, label="silent")
-    async with asyncio.timeout(30.0), open_chat(script("one"), silent, folder=tmp_path) as user:
-        await choose(user, "silent")
-        await user.sees("starting silent")
-        assert user.session.state == "starting"
-
-
 async def test_session_of_an_agent_that_does_not_respond_can_be_closed(tmp_path: Path) -> None:
     silent = SilentAgent(None, label="silent")
     async with asyncio.timeout(30.0), open_chat(script("one"), silent, folder=tmp_path) as user:
@@ -357,11 +332,7 @@ async def test_session_of_an_agent_that_does_not_respond_can_be_closed(tmp_path:
 
 
 async def test_new_session_in_place_of_a_lost_one_has_no_title(tmp_path: Path) -> None:
-    saved = SavedChats(tmp_path, tmp_path / ".state")
-    assert saved.acquire()
-    lost = SavedTab(agent="one", session_id="lost", title="The lost one")
-    saved.save(SavedChat(tabs=[lost]))
-    saved.release()
+    saved_tabs(tmp_path, SavedTab(agent="one", session_id="lost", title="The lost one"))
     async with open_chat(script("one"), folder=tmp_path, restores=True) as user:
         await user.sees("The earlier session could not be opened", "new session")
         assert "The lost one" not in user.screen

@@ -39,6 +39,8 @@ class Manager(Agent):
 async def test_one_subagent_is_cancelled_and_the_turn_goes_on(tmp_path: Path, version: int) -> None:
     source = LocalAgent(ScriptAgent(), version=version)
     async with open_chat(source, folder=tmp_path) as user:
+        await user.press("alt+a")
+        await user.sees("The agent has no subagents.")
         await user.send("subagent forever")
         await user.until(lambda: user.session.transcript.subagents)
         await user.press("alt+a")
@@ -49,10 +51,9 @@ async def test_one_subagent_is_cancelled_and_the_turn_goes_on(tmp_path: Path, ve
         await user.sees("The subagent was cancelled; the turn continues.")
 
 
-@VERSIONS
-async def test_tree_shows_the_states_while_they_change(tmp_path: Path, version: int) -> None:
+async def test_tree_shows_the_states_while_they_change(tmp_path: Path) -> None:
     agent = Manager()
-    async with open_chat(LocalAgent(agent, version=version), folder=tmp_path) as user:
+    async with open_chat(LocalAgent(agent), folder=tmp_path) as user:
         await user.send("go")
         await user.until(lambda: user.session.transcript.subagents)
         await user.press("alt+a")
@@ -81,9 +82,3 @@ async def test_subagent_that_cannot_be_cancelled_is_not_asked(tmp_path: Path, ve
         await user.press("enter")
         await user.sees("◐ working · the agent does not offer to cancel it", "I begin.")
         agent.may_go_on.set()
-
-
-async def test_agent_without_subagents_is_said(tmp_path: Path) -> None:
-    async with open_chat(LocalAgent(ScriptAgent()), folder=tmp_path) as user:
-        await user.press("alt+a")
-        await user.sees("The agent has no subagents.")

@@ -150,44 +150,36 @@ def test_answers_are_taken_out_in_pieces_and_between_keys() -> None:
     assert (graphics.protocol, graphics.cell_width, graphics.cell_height) == ("kitty", 10, 20)
 
 
-@pytest.mark.parametrize(
-    ("answer", "protocol"),
-    [
-        ("\x1b[?62;4c", "sixel"),
-        ("\x1b[?4c", None),  # the class of the terminal
-        ("\x1b[?62;22c", None),
-        (f"\x1b_Gi={KITTY_ID};ENOTSUPPORTED\x1b\\\x1b[?62c", None),
-        ("\x1b_Gi=7;OK\x1b\\\x1b[?62c", None),
-    ],
-)
-def test_only_a_clear_answer_counts(answer: str, protocol: str | None) -> None:
-    replies = Replies()
-    replies.expect(lambda: None)
-    assert replies.take(answer) == ""
-    assert replies.graphics.protocol == protocol
+ANSWERS = {
+    "\x1b[?62;4c": "sixel",
+    "\x1b[?4c": None,  # the class of the terminal
+    "\x1b[?62;22c": None,
+    f"\x1b_Gi={KITTY_ID};ENOTSUPPORTED\x1b\\\x1b[?62c": None,
+    "\x1b_Gi=7;OK\x1b\\\x1b[?62c": None,
+}
 
 
-@pytest.mark.parametrize(
-    ("environment", "asks_kitty"),
-    [
-        ({"TERM": "xterm-kitty"}, True),
-        ({"TERM": "xterm-256color", "TMUX": "socket,1,0"}, False),
-        ({"TERM": "screen-256color"}, False),
-        ({"TERM": "xterm-256color", "TERM_PROGRAM": "Apple_Terminal"}, False),
-    ],
-)
-def test_terminal_that_would_show_the_question_is_not_asked(
-    environment: dict[str, str], asks_kitty: bool
-) -> None:
-    asked = question(environment)
-    assert asked is not None
-    assert ("\x1b_G" in asked) == asks_kitty
-    assert asked.endswith("\x1b[c")
+def test_only_a_clear_answer_counts() -> None:
+    for answer, protocol in ANSWERS.items():
+        replies = Replies()
+        replies.expect(lambda: None)
+        assert replies.take(answer) == ""
+        assert replies.graphics.protocol == protocol, answer
 
 
-@pytest.mark.parametrize("name", ["", "dumb", "linux"])
-def test_plain_terminal_is_asked_nothing(name: str) -> None:
-    assert question({"TERM": name}) is None
+def test_terminal_that_would_show_the_question_is_not_asked() -> None:
+    for asks_kitty, environment in (
+        (True, {"TERM": "xterm-kitty"}),
+        (False, {"TERM": "xterm-256color", "TMUX": "socket,1,0"}),
+        (False, {"TERM": "screen-256color"}),
+        (False, {"TERM": "xterm-256color", "TERM_PROGRAM": "Apple_Terminal"}),
+    ):
+        asked = question(environment)
+        assert asked is not None
+        assert ("\x1b_G" in asked) == asks_kitty, environment
+        assert asked.endswith("\x1b[c")
+    for name in ("", "dumb", "linux"):
+        assert question({"TERM": name}) is None
 
 
 def test_sixels_have_the_colours_of_the_pixels() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import stat
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,8 @@ from accord_chat.view.trace_screen import MessageList, TraceScreen
 from accord_trace.reading import open_trace
 from accord_trace.selection import Filter
 from chat.chats import HandAgent, LocalAgent, Typist, open_chat, typing_at
+from chat.forked import started_command
 from requirement import requirement
-
-VERSIONS = pytest.mark.parametrize("version", [1, 2])
 
 
 def frame(**fields: Any) -> bytes:
@@ -148,24 +146,23 @@ def fill(see: Observer) -> None:
     see("received", b"no message")
 
 
-@pytest.mark.parametrize(
-    ("wanted", "expected"),
-    [
-        (Filter(), [0, 1, 2, 3]),
-        (Filter(errors=True), [1, 3]),
-        (Filter(text="GRÜSSE".replace("SS", "ß")), [2]),
-        (Filter(text="session/LIST"), [0, 1]),
-        (Filter(methods=("session/u*",)), [2]),
-        (Filter(sessions=("s1",)), [2]),
-    ],
-    ids=["all", "errors", "text", "method in text", "method", "session"],
+SELECTED = (
+    (Filter(), [0, 1, 2, 3]),
+    (Filter(errors=True), [1, 3]),
+    (Filter(text="GRÜSSE".replace("SS", "ß")), [2]),
+    (Filter(text="session/LIST"), [0, 1]),
+    (Filter(methods=("session/u*",)), [2]),
+    (Filter(sessions=("s1",)), [2]),
 )
-def test_messages_are_selected(wanted: Filter, expected: list[int]) -> None:
+
+
+def test_messages_are_selected() -> None:
     messages = Traffic()
     _, see = messages.observer()
     fill(see)
-    found = [one.number for one in messages.since(0) if matches(one, one.row(one.record()), wanted)]
-    assert found == expected
+    rows = [(one, one.row(one.record())) for one in messages.since(0)]
+    for wanted, expected in SELECTED:
+        assert [one.number for one, row in rows if matches(one, row, wanted)] == expected, wanted
 
 
 async def opened(user: Typist) -> MessageList:
@@ -176,10 +173,8 @@ async def opened(user: Typist) -> MessageList:
     return shown
 
 
-@VERSIONS
-async def test_each_message_is_one_line(tmp_path: Path, version: int) -> None:
-    source = LocalAgent(ScriptAgent(), version=version)
-    async with open_chat(source, folder=tmp_path, size=(80, 40)) as user:
+async def test_each_message_is_one_line(tmp_path: Path) -> None:
+    async with open_chat(LocalAgent(ScriptAgent()), folder=tmp_path, size=(80, 40)) as user:
         await user.send("echo the answer")
         await user.sees("  the answer")
         await user.until(lambda: not user.session.is_busy)
@@ -189,14 +184,27 @@ async def test_each_message_is_one_line(tmp_path: Path, version: int) -> None:
         )
 
 
-async def test_wide_screen_has_sizes_and_sessions(tmp_path: Path) -> None:
+async def test_errors_and_the_messages_of_this_session_are_found(tmp_path: Path) -> None:
     source = HandAgent(1, {"session/new": {"sessionId": "a-session-1234"}})
-    async with open_chat(source, folder=tmp_path, size=(160, 50)) as user:
-        await opened(user)
-        source.update("a-session-1234", sessionUpdate="session_info_update", title="New")
-        line = await user.until(
-            lambda: next((one for one in user.screen.split("\n") if "session_info" in one), None)
-        )
+    async with open_chat(source, folder=tmp_path) as user:
+        await user.send("fails")  # the agent does not know session/prompt
+        await user.sees("Method not found")
+        shown = await opened(user)
+        await user.press("e")
+        await user.until(lambda: shown.shown == 1)
+        await user.sees("only errors", "session/prompt", "✗", "-32601 Method not found")
+        await user.press("enter")
+        await user.sees("failed after", '"message": "Method not found"')
+        await user.press("escape", "e")
+        await user.until(lambda: shown.shown > 1)
+        source.update("a-session-1234", sessionUpdate="session_info_update", title="Mine")
+        source.update("other", sessionUpdate="session_info_update", title="Other")
+        await user.sees("Mine", "Other")
+        await user.press("s")
+        await user.until(lambda: "Mine" in user.screen and "Other" not in user.screen)
+        await user.pilot.resize_terminal(160, 50)  # has room for sizes and sessions
+        await user.sees("on-1234")
+        line = next(one for one in user.screen.split("\n") if "session_info" in one)
         assert "on-1234" in line
         assert " B " in line
 
@@ -221,30 +229,6 @@ async def test_messages_are_searched_and_one_is_shown_whole(tmp_path: Path) -> N
         await user.until(lambda: shown.shown > 1)
         await user.press("escape")
         await user.until(lambda: user.composer.has_focus)
-
-
-async def test_error_is_marked_and_found(tmp_path: Path) -> None:
-    source = HandAgent(1, {"session/new": {"sessionId": "s1"}})
-    async with open_chat(source, folder=tmp_path) as user:
-        await user.send("fails")  # the agent does not know session/prompt
-        await user.sees("Method not found")
-        shown = await opened(user)
-        await user.press("e")
-        await user.until(lambda: shown.shown == 1)
-        await user.sees("only errors", "session/prompt", "✗", "-32601 Method not found")
-        await user.press("enter")
-        await user.sees("failed after", '"message": "Method not found"')
-
-
-async def test_only_the_messages_of_this_session_are_shown(tmp_path: Path) -> None:
-    source = HandAgent(1, {"session/new": {"sessionId": "s1"}})
-    async with open_chat(source, folder=tmp_path) as user:
-        source.update("s1", sessionUpdate="session_info_update", title="Mine")
-        source.update("s2", sessionUpdate="session_info_update", title="Other")
-        await opened(user)
-        await user.sees("Mine", "Other")
-        await user.press("s")
-        await user.until(lambda: "Mine" in user.screen and "Other" not in user.screen)
 
 
 async def test_end_is_followed_until_the_user_goes_up(tmp_path: Path) -> None:
@@ -293,7 +277,7 @@ async def test_stderr_has_a_tab(tmp_path: Path) -> None:
         "print('\\x1b[31ma warning\\x1b[0m in red', file=sys.stderr, flush=True)\n"
         "ScriptAgent().run()\n"
     )
-    source = OwnAgent("noisy", [sys.executable, str(program)], SourceSetup())
+    source = OwnAgent("noisy", started_command(str(program)), SourceSetup())
     async with open_chat(source, folder=tmp_path) as user:
         await opened(user)
         await user.sees("stderr: 1 line")
@@ -323,7 +307,7 @@ async def test_option_records_from_the_first_message_on(
 async def test_streamed_messages_are_not_decoded_before_they_are_shown(tmp_path: Path) -> None:
     class Chatterbox(Agent):
         async def prompt(self, turn: Turn) -> None:
-            for number in range(6000):
+            for number in range(3000):
                 await turn.say(f"{number} ")
 
     async with open_chat(LocalAgent(Chatterbox()), folder=tmp_path) as user:
@@ -338,6 +322,12 @@ async def test_streamed_messages_are_not_decoded_before_they_are_shown(tmp_path:
 async def test_updates_of_an_unknown_session_are_said_once(tmp_path: Path) -> None:
     source = HandAgent(1, {"session/new": {"sessionId": "s1"}})
     async with open_chat(source, folder=tmp_path) as user:
+        source.results["session/new"] = {"sessionId": "s2"}
+        await user.press("f8")
+        await user.until(lambda: [one.session_id for one in user.chat.sessions] == ["s1", "s2"])
+        await user.press("f12")
+        await user.until(lambda: len(user.chat.sessions) == 1)
+        source.update("s2", sessionUpdate="session_info_update", title="Of a closed session")
         for number in range(3):
             source.update("another", sessionUpdate="session_info_update", title=f"T{number}")
         await user.sees("The agent sends updates of a session that is not open: another")
@@ -345,17 +335,4 @@ async def test_updates_of_an_unknown_session_are_said_once(tmp_path: Path) -> No
         source.update("third", sessionUpdate="session_info_update", title="T5")
         await user.sees("a session that is not open: third")
         assert user.screen.count("not open: another") == 1
-
-
-async def test_updates_of_a_closed_session_are_not_mentioned(tmp_path: Path) -> None:
-    source = HandAgent(1, {"session/new": {"sessionId": "s1"}})
-    async with open_chat(source, folder=tmp_path) as user:
-        source.results["session/new"] = {"sessionId": "s2"}
-        await user.press("f8")
-        await user.until(lambda: [one.session_id for one in user.chat.sessions] == ["s1", "s2"])
-        await user.press("f12")
-        await user.until(lambda: len(user.chat.sessions) == 1)
-        source.update("s2", sessionUpdate="session_info_update", title="Late")
-        source.update("another", sessionUpdate="session_info_update", title="T")
-        await user.sees("a session that is not open: another")
         assert "not open: s2" not in user.screen

@@ -29,9 +29,7 @@ DAMAGED = {
     "wrong-type": b'{"version":1,"tabs":3}',
 }
 NEWER = json.dumps({"version": 99, "sessions": [{"draft": "of a newer one"}]}).encode()
-CONTENTS = pytest.mark.parametrize(
-    "content", [*DAMAGED.values(), NEWER], ids=[*DAMAGED, "newer-format"]
-)
+CONTENTS = {**DAMAGED, "newer-format": NEWER}
 SIZE = (200, 50)  # each remark is one line
 TAB = SavedTab(agent="script", draft="mine")
 
@@ -40,33 +38,27 @@ def asides(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.glob("*.unreadable-*")}
 
 
-@CONTENTS
-def test_saved_chat_that_cannot_be_read_is_kept_under_another_name(
-    tmp_path: Path, content: bytes
-) -> None:
-    saved = SavedChats(tmp_path, tmp_path)
-    assert saved.acquire()
-    saved.path.write_bytes(content)
-    assert saved.load() == SavedChat()
-    saved.save(SavedChat(tabs=[TAB]))
-    assert asides(tmp_path) == {f"{saved.path.name}.unreadable-1": content}
-    assert str(tmp_path / f"{saved.path.name}.unreadable-1") in saved.take_remark()
-    assert saved.take_remark() == ""
-    assert saved.load().tabs == [TAB]
-    saved.path.write_bytes(b"again")
-    saved.load()
-    assert asides(tmp_path) == {
-        f"{saved.path.name}.unreadable-1": content,
-        f"{saved.path.name}.unreadable-2": b"again",
-    }
-    saved.release()
-
-
-def test_newer_format_is_named(tmp_path: Path) -> None:
-    saved = SavedChats(tmp_path, tmp_path)
-    saved.path.write_bytes(NEWER)
-    saved.load()
-    assert "another version of Accord has written it" in saved.take_remark()
+def test_saved_chat_that_cannot_be_read_is_kept_under_another_name(tmp_path: Path) -> None:
+    for name, content in CONTENTS.items():
+        folder = tmp_path / name
+        saved = SavedChats(tmp_path, folder)
+        assert saved.acquire()
+        saved.path.write_bytes(content)
+        assert saved.load() == SavedChat(), name
+        saved.save(SavedChat(tabs=[TAB]))
+        assert asides(folder) == {f"{saved.path.name}.unreadable-1": content}
+        remark = saved.take_remark()
+        assert str(folder / f"{saved.path.name}.unreadable-1") in remark
+        assert ("another version of Accord has written it" in remark) == (content == NEWER)
+        assert saved.take_remark() == ""
+        assert saved.load().tabs == [TAB]
+        saved.path.write_bytes(b"again")
+        saved.load()
+        assert asides(folder) == {
+            f"{saved.path.name}.unreadable-1": content,
+            f"{saved.path.name}.unreadable-2": b"again",
+        }
+        saved.release()
 
 
 def test_saved_chat_that_cannot_be_read_nor_renamed_is_not_overwritten(
@@ -143,31 +135,24 @@ def test_lines_say_that_nothing_is_kept(tmp_path: Path) -> None:
         assert chat.text.count("Warning: sessions") == 1
 
 
-@CONTENTS
-def test_rules_that_cannot_be_read_are_kept_under_another_name(
-    tmp_path: Path, content: bytes
-) -> None:
-    memory = PermissionMemory(tmp_path)
-    memory.path.write_bytes(content)
-    edit = PermissionRequest(
-        session_id="s",
-        cwd="/w",
-        title="t",
-        options=(),
-        tool_call=ToolCall(
-            id="1", title="t", kind="edit", locations=(ToolCallLocation("/w/x.py"),)
-        ),
-    )
-    assert memory.decide("a", edit) is None
-    assert memory.problem is not None
-    assert memory.path.read_bytes() == content  # nothing was changed yet
-    rule = RememberedRule("a", "edit:/w/x.py")
-    aside = memory.remember(rule)
-    assert aside == tmp_path / "permissions.json.unreadable-1"
-    assert aside.read_bytes() == content
-    assert memory.rules() == [rule]
-    assert memory.problem is None
-    assert memory.remember(RememberedRule("b", "edit:/w/x.py")) is None
+def test_rules_that_cannot_be_read_are_kept_under_another_name(tmp_path: Path) -> None:
+    places = (ToolCallLocation("/w/x.py"),)
+    call = ToolCall(id="1", title="t", kind="edit", locations=places)
+    edit = PermissionRequest(session_id="s", cwd="/w", title="t", options=(), tool_call=call)
+    for name, content in CONTENTS.items():
+        memory = PermissionMemory(tmp_path / name)
+        memory.path.parent.mkdir()
+        memory.path.write_bytes(content)
+        assert memory.decide("a", edit) is None, name
+        assert memory.problem is not None
+        assert memory.path.read_bytes() == content  # nothing was changed yet
+        rule = RememberedRule("a", "edit:/w/x.py")
+        aside = memory.remember(rule)
+        assert aside == tmp_path / name / "permissions.json.unreadable-1"
+        assert aside.read_bytes() == content
+        assert memory.rules() == [rule]
+        assert memory.problem is None
+        assert memory.remember(RememberedRule("b", "edit:/w/x.py")) is None
 
 
 async def test_the_chat_says_that_remembered_permissions_do_not_decide(tmp_path: Path) -> None:

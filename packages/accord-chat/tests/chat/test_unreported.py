@@ -42,14 +42,11 @@ def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Silent(Agent):
-    """Writes files itself; `report` also shows a diff."""
+    """Writes a file itself."""
 
     async def prompt(self, turn: Turn) -> None:
         file = Path(turn.session.cwd, "a.txt")
         new = LINES.replace("line 2\n", "line two\n").replace("line 30\n", "line thirty\n")
-        if turn.text == "report":
-            async with turn.tool("Edit a.txt", kind="edit") as call:
-                await call.add_diff(str(file), LINES, new)
         file.write_text(new)  # noqa: ASYNC240
         await turn.say("Done.")
 
@@ -98,32 +95,20 @@ def test_large_files_are_named_and_links_are_not_followed(tmp_path: Path) -> Non
     assert (found.diffs, found.others) == ((), ("large",))
 
 
-@pytest.mark.parametrize("version", [1, 2])
-async def test_unreported_change_is_shown_and_rejected_by_hunk(
-    tmp_path: Path, version: int
-) -> None:
+async def test_unreported_change_is_shown_and_rejected_by_hunk(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_text(LINES)
-    async with open_chat(LocalAgent(Silent(), version=version), folder=tmp_path) as user:
+    async with open_chat(LocalAgent(Silent(), version=1), folder=tmp_path) as user:
+        await user.until(lambda: user.session.state == "idle")
+        (tmp_path / "b.txt").write_text("of the user\n")  # between two turns
         await user.send("Change it")
         await user.sees("Not reported by the agent: a.txt")
+        assert {one.hunk.path for one in user.session.reviewed_hunks()} == {str(file)}
         await user.press("f4")
         await user.sees("line two", "change 1 of 2")
         await user.press("x")
         await user.until(lambda: "line 2\n" in file.read_text())
     assert file.read_text() == LINES.replace("line 30\n", "line thirty\n")
-
-
-@pytest.mark.parametrize("version", [1, 2])
-async def test_reported_change_is_shown_once(tmp_path: Path, version: int) -> None:
-    (tmp_path / "a.txt").write_text(LINES)
-    async with open_chat(LocalAgent(Silent(), version=version), folder=tmp_path) as user:
-        await user.send("report")
-        await user.sees("Done.")
-        await user.until(lambda: user.session.state == "idle")
-        contents = [entry.content for entry in user.session.timeline.entries]
-        assert [one.title for one in contents if isinstance(one, ToolCall)] == ["Edit a.txt"]
-        assert len(user.session.reviewed_hunks()) == 2
 
 
 class Editor(Agent):
@@ -156,40 +141,43 @@ CHANGED, UNREPORTED = "Changed by the agent: a.txt", "Not reported by the agent:
 REJECTED = "Changed although you rejected it: a.txt"
 
 
-@pytest.mark.parametrize(
-    ("how", "shown"),
-    [
-        ({"located": True}, CHANGED),
-        ({"input": {"filePath": "a.txt"}}, CHANGED),
-        ({"input": {"edits": [{"path": "./a.txt", "text": "\0"}]}}, CHANGED),
-        ({"diff": True, "replaced": True}, CHANGED),
-        ({"diff": True, "asks": "y", "replaced": True}, CHANGED),
-        ({"located": True, "asks": "n"}, REJECTED),
-        ({"diff": True, "asks": "n"}, REJECTED),
-        ({"kind": "read", "located": True, "input": {"path": "a.txt"}}, UNREPORTED),
-        ({"kind": "execute", "input": {"path": "a.txt"}}, UNREPORTED),
-        ({"input": {"path": "b.txt"}}, UNREPORTED),
-        ({"located": True, "fails": True}, UNREPORTED),
-        ({}, UNREPORTED),
-        ({"diff": True}, None),
-        ({"diff": True, "asks": "y"}, None),
-    ],
+REPORTS: tuple[tuple[dict[str, object], str | None], ...] = (
+    ({"located": True}, CHANGED),
+    ({"input": {"filePath": "a.txt"}}, CHANGED),
+    ({"input": {"edits": [{"path": "./a.txt", "text": "\0"}]}}, CHANGED),
+    ({"diff": True, "replaced": True}, CHANGED),
+    ({"diff": True, "asks": "y", "replaced": True}, CHANGED),
+    ({"located": True, "asks": "n"}, REJECTED),
+    ({"diff": True, "asks": "n"}, REJECTED),
+    ({"kind": "read", "located": True, "input": {"path": "a.txt"}}, UNREPORTED),
+    ({"kind": "execute", "input": {"path": "a.txt"}}, UNREPORTED),
+    ({"input": {"path": "b.txt"}}, UNREPORTED),
+    ({"located": True, "fails": True}, UNREPORTED),
+    ({}, UNREPORTED),
+    ({"diff": True}, None),
+    ({"diff": True, "asks": "y"}, None),
 )
-async def test_change_is_reported_if_a_call_named_its_file(
-    tmp_path: Path, how: dict[str, object], shown: str | None
-) -> None:
-    (tmp_path / "a.txt").write_text(LINES)
+
+
+async def test_change_is_reported_if_a_call_named_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
     async with open_chat(LocalAgent(Editor()), folder=tmp_path) as user:
-        await user.send(json.dumps(how))
-        if key := how.get("asks"):
-            await user.question()
-            await user.press(str(key))
-        await user.sees("Done.")
-        await user.until(lambda: user.session.state == "idle")
-        contents = [entry.content for entry in user.session.timeline.entries]
-        titles = [one.title for one in contents if isinstance(one, ToolCall)]
-        assert titles[1:] == ([] if shown is None else [shown])
-        assert [one.hunk.path for one in user.session.reviewed_hunks()]  # to be rejected
+        for count, (how, shown) in enumerate(REPORTS, 1):
+            file.write_text(LINES)
+            await user.until(lambda: user.session.state == "idle")
+            first = len(user.session.timeline.entries)
+            await user.send(json.dumps(how))
+            if key := how.get("asks"):
+                await user.question()
+                await user.press(str(key))
+            await user.until(
+                lambda count=count: user.session.transcript.text.count("Done.") == count
+            )
+            await user.until(lambda: not user.session.queue and user.session.state == "idle")
+            contents = [entry.content for entry in user.session.timeline.entries[first:]]
+            titles = [one.title for one in contents if isinstance(one, ToolCall)]
+            assert titles == ["write", *([] if shown is None else [shown])], how
+            assert [one.hunk.path for one in user.session.reviewed_hunks()]  # to be rejected
 
 
 class OpenCode(HandAgent):
@@ -293,18 +281,6 @@ async def test_edit_of_opencode_is_reported_and_can_be_undone(tmp_path: Path) ->
         assert "Not reported" not in user.screen
         (one,) = user.session.reviewed_hunks()
         assert one.hunk.path == str(tmp_path / "notes.txt")
-
-
-async def test_changes_between_turns_are_not_of_the_agent(tmp_path: Path) -> None:
-    file = tmp_path / "a.txt"
-    file.write_text(LINES)
-    other = tmp_path / "b.txt"
-    async with open_chat(LocalAgent(Silent()), folder=tmp_path) as user:
-        await user.until(lambda: user.session.state == "idle")
-        other.write_text("of the user\n")
-        await user.send("Change it")
-        await user.sees("Not reported by the agent: a.txt")
-        assert {one.hunk.path for one in user.session.reviewed_hunks()} == {str(file)}
 
 
 async def test_folder_that_cannot_be_read_in_time_is_said_once(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from accord import Agent, Turn
 from accord.types.session import Cost
 from chat.chats import LocalAgent, open_chat
@@ -20,9 +18,8 @@ class Spender(Agent):
         await turn.session.set_context_usage(int(used), int(size), cost=price)
 
 
-@pytest.mark.parametrize("version", [1, 2])
-async def test_meter_follows_the_agent(tmp_path: Path, version: int) -> None:
-    async with open_chat(LocalAgent(Spender(), version=version), folder=tmp_path) as user:
+async def test_meter_follows_the_agent(tmp_path: Path) -> None:
+    async with open_chat(LocalAgent(Spender()), folder=tmp_path) as user:
         await user.send("999 200000")
         await user.sees(" 999/200k 0% · F1 help")
         await user.send("2400 200000 0.021 USD")

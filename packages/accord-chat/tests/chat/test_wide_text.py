@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from rich.cells import cell_len
 
 from accord import Agent, Turn
@@ -25,18 +24,20 @@ class Wide(Agent):
             await call.permission()
 
 
-@pytest.mark.parametrize("width", [40, 80, 200])
-async def test_no_line_is_wider_than_the_screen(tmp_path: Path, width: int) -> None:
-    async with open_chat(LocalAgent(Wide()), folder=tmp_path, size=(width, 50)) as user:
+async def test_no_line_is_wider_than_the_screen(tmp_path: Path) -> None:
+    async with open_chat(LocalAgent(Wide()), folder=tmp_path, size=(200, 50)) as user:
         await user.send(WIDE)
         await user.question()
-        await user.sees("asks for permission", "שלום עולם")
-        lines = user.screen.split("\n")
-        assert max(cell_len(line) for line in lines) <= width
-        box = [line for line in lines if line.startswith("┃")]
-        assert len(box) > 4
-        assert {(cell_len(line), line[-1]) for line in box} == {(width, "┃")}
-        shown = "".join(line[4:].strip() for line in lines)
-        assert LONG[-30:] in shown.replace("┃", "") or width < 80
+        for width in (200, 80, 40):
+            await user.pilot.resize_terminal(width, 50)
+            await user.until(lambda width=width: user.view.size.width == width)
+            await user.sees("asks for permission", "שלום עולם")
+            lines = user.screen.split("\n")
+            assert max(cell_len(line) for line in lines) <= width
+            box = [line for line in lines if line.startswith("┃")]
+            assert len(box) > 4
+            assert {(cell_len(line), line[-1]) for line in box} == {(width, "┃")}
+            shown = "".join(line[4:].strip() for line in lines)
+            assert LONG[-30:] in shown.replace("┃", "") or width < 80
         await user.press("n")
         await user.until(lambda: not user.session.is_busy)

@@ -42,11 +42,12 @@ def test_every_judged_rule_has_a_double() -> None:
 
 
 def test_every_judged_rule_is_exercised_by_a_conforming_conversation() -> None:
-    reports = [everything(version).report() for version in (1, 2)]
-    reports += [double.report() for double in DOUBLES]
-    kept = {rule for report in reports for rule, found in report.rules.items() if found.passed}
-    missing = sorted(observed_rules() - kept - NEVER_KEPT)
-    assert missing == [], missing
+    missing = set(observed_rules() - NEVER_KEPT)
+    for talk in (everything(1), everything(2), *DOUBLES):
+        missing -= {rule for rule, found in talk.report().rules.items() if found.passed}
+        if not missing:
+            return
+    assert sorted(missing) == []
 
 
 # A rule that forbids something in a whole version is not exercised by its absence.

@@ -31,17 +31,19 @@ def mutated(value: Any, chance: random.Random) -> Any:
     return value
 
 
-@pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("version", [1, 2])
-def test_mutated_conversations_are_judged_completely(version: int, seed: int) -> None:
-    chance = random.Random(seed)
-    observer = Observer()
-    for frame in everything(version).observer.state.frames:
-        text = frame.text
-        if frame.number > 6:  # the version is known
-            text = json.dumps(mutated(json.loads(text), chance)).encode()
-        for _ in range(1 + (chance.random() < 0.05)):
-            observer.receive(frame.sender, text, frame.time)
-    report = observer.finish()
-    assert report.failed_rules()
-    assert json.dumps(report.as_json())
+def test_mutated_conversations_are_judged_completely(version: int) -> None:
+    frames = everything(version).observer.state.frames
+    for seed in range(12):
+        chance = random.Random(seed)
+        observer = Observer()
+        for frame in frames:
+            text = frame.text
+            if frame.number > 6:  # the version is known
+                text = json.dumps(mutated(json.loads(text), chance)).encode()
+            for _ in range(1 + (chance.random() < 0.05)):
+                observer.receive(frame.sender, text, frame.time)
+        report = observer.finish()
+        assert report.kit_errors == [], seed
+        assert report.failed_rules(), seed
+        assert json.dumps(report.as_json())

@@ -7,6 +7,7 @@ import pytest
 from accord_conformance.judges.observer import Observer
 from accord_conformance.reports.report import MAX_FAILURES, Finding, Report
 from accord_conformance.rules.manifest import requirements
+from accord_conformance.traffic.message import Side
 from conformance.doubles.conversation import Talker
 from quirk import quirk
 
@@ -26,6 +27,19 @@ def test_findings_have_the_frame_that_shows_them() -> None:
     assert (found.rule, found.passed, found.by) == ("R-STDIO-04", False, "agent")
     (frame,) = found.frames
     assert (frame.number, frame.time, frame.text) == (1, 1.5, b"Starting...")
+
+
+@pytest.mark.parametrize("side", ["agent", "client"])
+def test_only_the_messages_of_the_judged_side_are_judged(side: Side) -> None:
+    talker = Talker(2)
+    talker.observer.only = side
+    talker.initialize()
+    talker.new({"color": "red"}, color="red")
+    image = {"type": "image", "data": "no base64", "mimeType": "image/png"}
+    talker.stop(talker.prompt(image))  # the agent sends it back
+    report = talker.report()
+    broken = [(found.rule, found.by) for found in report.failures()]
+    assert broken == [("R-GEN-12", side), ("R-CONT-06", side)]
 
 
 def test_blank_lines_are_ignored() -> None:
@@ -145,9 +159,7 @@ def test_error_for_an_id_without_method_and_result_can_have_that_id() -> None:
 
 
 @pytest.mark.parametrize("answer_comes_first", [False, True])
-def test_request_withdrawn_at_the_close_counts_after_its_response(
-    answer_comes_first: bool,
-) -> None:
+def test_request_withdrawn_at_the_close_counts_after_its_response(answer_comes_first: bool) -> None:
     talker = opened(2)
     prompt = talker.prompt()
     talker.tool()

@@ -8,13 +8,7 @@ import pytest
 
 from accord_conformance.judges.observer import Observer, judge_recording
 from accord_conformance.traffic.message import Side, other
-from accord_conformance.traffic.recording import (
-    End,
-    Recorded,
-    read,
-    write,
-    write_judged_side,
-)
+from accord_conformance.traffic.recording import End, Recorded, read, write, write_judged_side
 from accord_trace import Recording
 
 ASK = b'{"jsonrpc":"2.0","id":1,"method":"session/list"}'

@@ -79,9 +79,7 @@ async def test_v1_agent_suggests_and_receives_the_events_it_asked_for() -> None:
         assert await client.prompt("hi") == "error"  # sessions are the only capability
 
 
-async def test_incomplete_mixin_is_an_error(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_incomplete_mixin_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
     class Half(NextEditsMixin, Agent):
         async def start_nes(self, params: t.StartNesRequest) -> t.StartNesResponse:
             return t.StartNesResponse(session_id="nes-1")

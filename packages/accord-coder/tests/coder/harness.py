@@ -1,13 +1,14 @@
 """The coding agent behind real pipes, and Accord's client connected to it, in either version.
 
-    @BOTH
-    async def test_…(version: int, tmp_path: Path) -> None:
-        async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async def test_…(tmp_path: Path) -> None:
+        async with scripted(tmp_path) as harness:
             result = await harness.use("read", path="notes.txt")   # the result for the model
             assert harness.call.status == "completed"              # the tool call of the client
 
-Without `model` the coder selects one as for users (the demonstration model if no key is set):
-`await harness.prompt("read README.md")` returns the text of the answer.
+`coder_session` is for other models. Without `model` the coder selects one as for users (the
+demonstration model if no key is set): `await harness.prompt("read README.md")` returns the text of
+the answer. The coder itself asks for the version only when it compacts: `BOTH` is for tests of what
+a client gets to see.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ from coder.scripted_model import ScriptedModel, tool_prompt
 from raw_peer import QUICK
 from versions import only
 
-__all__ = ("BOTH", "CoderHarness", "coder_session")
+__all__ = ("BOTH", "CoderHarness", "coder_session", "scripted")
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 
@@ -117,7 +118,7 @@ class CoderHarness:
 
 @asynccontextmanager
 async def coder_session(
-    version: int,
+    version: int = 2,
     *,
     cwd: Path | str,
     roots: Sequence[Path | str] = (),
@@ -165,3 +166,10 @@ async def coder_session(
             yield harness
     finally:
         await serving
+
+
+def scripted(
+    cwd: Path | str, version: int = 2, **given: Any
+) -> AbstractAsyncContextManager[CoderHarness]:
+    """Return `coder_session` with a `ScriptedModel`."""
+    return coder_session(version, cwd=cwd, model=ScriptedModel(), **given)

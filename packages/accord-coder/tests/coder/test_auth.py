@@ -25,12 +25,9 @@ def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
 
 
-@BOTH
-async def test_prompt_without_a_key_explains_what_to_set(version: int, tmp_path: Path) -> None:
+async def test_prompt_without_a_key_explains_what_to_set(tmp_path: Path) -> None:
     with pytest.raises(AuthRequired) as caught:
-        async with coder_session(
-            version, cwd=tmp_path, settings=Settings(model="openai:gpt-6.1-sol")
-        ):
+        async with coder_session(cwd=tmp_path, settings=Settings(model="openai:gpt-6.1-sol")):
             pass
     assert "OPENAI_API_KEY" in caught.value.message
     assert "--login openai" in caught.value.message
@@ -77,13 +74,12 @@ async def test_switch_to_a_model_without_a_key_is_rejected_and_the_old_one_stays
         assert await harness.prompt("help")
 
 
-@BOTH
 async def test_login_is_for_the_current_model_of_the_session(
-    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("pydantic_ai", reason="the extra `coder` is not installed")
     monkeypatch.setenv("MISTRAL_API_KEY", SECRET)
-    async with coder_session(version, cwd=tmp_path, settings=Settings(model="demo")) as harness:
+    async with coder_session(cwd=tmp_path, settings=Settings(model="demo")) as harness:
         await harness.session.set_option("model", "mistral:mistral-medium-latest")
         monkeypatch.delenv("MISTRAL_API_KEY")
         await harness.agent.logout()
@@ -97,13 +93,12 @@ async def test_login_is_for_the_current_model_of_the_session(
         assert await harness.prompt("help")
 
 
-@BOTH
 async def test_session_with_a_keyless_model_works_without_the_default_models(
-    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     settings = Settings(model="openai:gpt-6.1-sol")
-    async with coder_session(version, cwd=tmp_path, settings=settings) as harness:
+    async with coder_session(cwd=tmp_path, settings=settings) as harness:
         await harness.session.set_option("model", "demo")
         monkeypatch.delenv("OPENAI_API_KEY")
         await harness.agent.logout()
@@ -112,27 +107,25 @@ async def test_session_with_a_keyless_model_works_without_the_default_models(
             await harness.agent.new_session(tmp_path)
 
 
-@BOTH
-async def test_model_switch_applies_from_the_next_prompt(version: int, tmp_path: Path) -> None:
+async def test_model_switch_applies_from_the_next_prompt(tmp_path: Path) -> None:
     pytest.importorskip("pydantic_ai", reason="the extra `coder` is not installed")
     async with serve_provider(Says("From far away.")) as provider:
         settings = Settings(model="compatible:m", base_url=provider.url)
-        async with coder_session(version, cwd=tmp_path, settings=settings) as harness:
+        async with coder_session(cwd=tmp_path, settings=settings) as harness:
             await harness.session.set_option("model", "demo")
             assert await harness.prompt("help") != "From far away."
             await harness.session.set_option("model", "compatible:m")
             assert await harness.prompt("Hello") == "From far away."
 
 
-@BOTH
 async def test_effort_is_an_option_for_models_that_support_it(
-    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("pydantic_ai", reason="the extra `coder` is not installed")
     monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
     async with serve_provider(Says("Hm."), Says("Hm.", thinking="Well.")) as provider:
         settings = Settings(model="anthropic:claude-sonnet-5-5", base_url=provider.root)
-        async with coder_session(version, cwd=tmp_path, settings=settings) as harness:
+        async with coder_session(cwd=tmp_path, settings=settings) as harness:
             await harness.prompt("Hello")
             await harness.session.set_option("effort", "high")
             await harness.prompt("Think")
@@ -143,14 +136,13 @@ async def test_effort_is_an_option_for_models_that_support_it(
             assert "effort" not in {option.id for option in harness.state.session.options}
 
 
-@BOTH
-async def test_rejected_key_can_be_replaced_in_the_session(version: int, tmp_path: Path) -> None:
+async def test_rejected_key_can_be_replaced_in_the_session(tmp_path: Path) -> None:
     pytest.importorskip("pydantic_ai", reason="the extra `coder` is not installed")
     config = tmp_path / "config"
     prompt_for_key("compatible", config, ask=lambda _prompt: "bad")
     async with serve_provider(Fails(401), Says("Welcome.")) as provider:
         settings = Settings(model="compatible:m", base_url=provider.url, config=config)
-        async with coder_session(version, cwd=tmp_path, settings=settings) as harness:
+        async with coder_session(cwd=tmp_path, settings=settings) as harness:
             with pytest.raises(AuthRequired, match="rejected the API key"):
                 await harness.prompt("Hello")
             prompt_for_key("compatible", config, ask=lambda _prompt: "good")

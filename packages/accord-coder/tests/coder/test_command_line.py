@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
 from accord_coder.permissions.command_lines import argv_of, commands_in, suggest_pattern, words_in
 
 
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
+def test_plain_commands_are_split_into_words() -> None:
+    for command, words in [
         ("git status", ("git", "status")),
         ("  ls  -la ", ("ls", "-la")),
         ("echo 'a; b'", ("echo", "a; b")),
         ('git commit -m "fix (all)"', ("git", "commit", "-m", "fix (all)")),
         ("echo '$HOME'", ("echo", "$HOME")),
-    ],
-)
-def test_plain_commands_are_split_into_words(command: str, words: tuple[str, ...]) -> None:
-    assert argv_of(command) == words
+    ]:
+        assert argv_of(command) == words, (command, words)
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+def test_shell_syntax_is_not_split_into_words() -> None:
+    for command in [
         "git status; rm -rf x",
         "git status && rm x",
         "git status | sh",
@@ -49,15 +43,12 @@ def test_plain_commands_are_split_into_words(command: str, words: tuple[str, ...
         "",
         "   ",
         "''",
-    ],
-)
-def test_shell_syntax_is_not_split_into_words(command: str) -> None:
-    assert argv_of(command) is None
+    ]:
+        assert argv_of(command) is None, command
 
 
-@pytest.mark.parametrize(
-    ("command", "rule"),
-    [
+def test_always_covers_a_subcommand_or_the_exact_command() -> None:
+    for command, rule in [
         ("git status --short", "git status *"),
         ("git -c alias.x=!sh status", "git -c alias.x=!sh status"),
         ("npm run build -- --fast", "npm run build -- --fast"),
@@ -68,15 +59,12 @@ def test_shell_syntax_is_not_split_into_words(command: str) -> None:
         ("python -c print", "python -c print"),
         ("git status; rm x", "git status; rm x"),
         ("./git status", "./git status"),
-    ],
-)
-def test_always_covers_a_subcommand_or_the_exact_command(command: str, rule: str) -> None:
-    assert suggest_pattern(command) == rule
+    ]:
+        assert suggest_pattern(command) == rule, (command, rule)
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+def test_command_is_found_inside_other_commands() -> None:
+    for command in [
         "git push",
         "cd x && git push",
         "echo; git push -f",
@@ -109,15 +97,12 @@ def test_always_covers_a_subcommand_or_the_exact_command(command: str, rule: str
         "2>/dev/null git push",
         ">out git push",
         "$'git' push",
-    ],
-)
-def test_command_is_found_inside_other_commands(command: str) -> None:
-    assert any(words[:2] == ("git", "push") for words in commands_in(command))
+    ]:
+        assert any(words[:2] == ("git", "push") for words in commands_in(command)), command
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+def test_quotes_and_backslashes_do_not_hide_a_command() -> None:
+    for command in [
         "git pu'sh'",
         'g"i"t push',
         "git\\ push",
@@ -126,36 +111,30 @@ def test_command_is_found_inside_other_commands(command: str) -> None:
         'echo "`git push`"',
         "bash -c \"git 'push'\"",
         "sh -c 'sh -c \"git push\"'",
-    ],
-)
-def test_quotes_and_backslashes_do_not_hide_a_command(command: str) -> None:
-    words = [words for words in commands_in(command) if words]
-    assert any(" ".join(one).startswith("git push") for one in words), words
+    ]:
+        words = [words for words in commands_in(command) if words]
+        assert any(" ".join(one).startswith("git push") for one in words), words
 
 
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
+def test_words_are_split_as_by_a_shell() -> None:
+    for command, words in [
         ("cat .e'n'v", ["cat", ".env"]),
         ('cat ".e"nv', ["cat", ".env"]),
         ("cat .e\\nv", ["cat", ".env"]),
         ("cat<.env", ["cat", ".env"]),
         ("cat '' x", ["cat", "", "x"]),
         ("cat 'open .env", ["cat", "open", ".env"]),
-    ],
-)
-def test_words_are_split_as_by_a_shell(command: str, words: list[str]) -> None:
-    assert words_in(command) == words
+    ]:
+        assert words_in(command) == words, (command, words)
 
 
-@pytest.mark.parametrize(
-    "piece",
-    ["a", "'", '"', "$(", "`", "sh ", "sudo ", "a b ", "\\", "sh 'a ", "sudo 'a ", "-exec ", "> "],
-)
-def test_long_commands_are_parsed_fast(piece: str) -> None:
-    began = time.process_time()
-    command = piece * (1_000_000 // len(piece))
-    assert argv_of(command) is None
-    commands_in(command)
-    words_in(command)
-    assert time.process_time() - began < 2
+def test_long_commands_are_parsed_fast() -> None:
+    pieces = ["a", "'", '"', "$(", "`", "sh ", "sudo ", "a b ", "\\"]
+    pieces += ["sh 'a ", "sudo 'a ", "-exec ", "> "]
+    for piece in pieces:
+        began = time.process_time()
+        command = piece * (1_000_000 // len(piece))
+        assert argv_of(command) is None, piece
+        commands_in(command)
+        words_in(command)
+        assert time.process_time() - began < 2, piece

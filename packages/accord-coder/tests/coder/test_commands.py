@@ -15,7 +15,7 @@ from accord_coder.commands.builtin import CommandCall, parse_command
 from accord_coder.commands.for_model import findings, format_review
 from accord_coder.models.base import Prompt
 from accord_coder.settings import Settings
-from coder.harness import BOTH, CoderHarness, coder_session
+from coder.harness import BOTH, CoderHarness, coder_session, scripted
 from coder.scripted_model import ScriptedModel, tool_prompt
 
 DEMO = Settings(model="demo")
@@ -34,9 +34,8 @@ def put(folder: Path, name: str, text: str) -> None:
     path.write_text(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "asked"),
-    [
+def test_command_is_a_word_after_a_slash() -> None:
+    for text, asked in [
         ("/help", CommandCall("help")),
         ("/Mode  plan ", CommandCall("mode", "plan")),
         ("/do-it a\nb", CommandCall("do-it", "a\nb")),
@@ -46,16 +45,14 @@ def put(folder: Path, name: str, text: str) -> None:
         ("// note", None),
         ("what is /help", None),
         ("", None),
-    ],
-)
-def test_command_is_a_word_after_a_slash(text: str, asked: CommandCall | None) -> None:
-    assert parse_command((text,)) == asked
+    ]:
+        assert parse_command((text,)) == asked, (text, asked)
 
 
 @BOTH
 async def test_commands_are_advertised_and_listed(version: int, tmp_path: Path) -> None:
     put(tmp_path, "greet.md", "---\ndescription: Says hello\nhint: whom\n---\nGreet $ARGUMENTS.\n")
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path, version) as harness:
         await harness.prompt("hello")
         offered = {command.name: command for command in harness.session.transcript.commands}
         assert {act.name for act in BUILTIN_COMMANDS} < set(offered)
@@ -66,11 +63,10 @@ async def test_commands_are_advertised_and_listed(version: int, tmp_path: Path) 
             assert f"`/{name}" in listed
 
 
-@BOTH
-async def test_command_file_is_a_prompt(version: int, tmp_path: Path) -> None:
+async def test_command_file_is_a_prompt(tmp_path: Path) -> None:
     put(tmp_path, "greet.md", "Greet $ARGUMENTS twice: $ARGUMENTS")
     put(tmp_path, "plain.md", "# Do\n\nthe thing")
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         await harness.prompt("/greet the world")
         await harness.prompt("/plain with care")
         await harness.prompt("/plain")
@@ -81,9 +77,8 @@ async def test_command_file_is_a_prompt(version: int, tmp_path: Path) -> None:
         ]
 
 
-@BOTH
-async def test_unknown_command_shows_help_without_the_model(version: int, tmp_path: Path) -> None:
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+async def test_unknown_command_shows_help_without_the_model(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as harness:
         said = await harness.prompt("/reviw the code")
         assert "Unknown command `/reviw`" in said
         assert "Did you mean `/review`?" in said
@@ -91,18 +86,15 @@ async def test_unknown_command_shows_help_without_the_model(version: int, tmp_pa
         assert harness.model.requests == []
 
 
-@BOTH
-async def test_prompt_that_starts_with_a_path_is_not_a_command(
-    version: int, tmp_path: Path
-) -> None:
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+async def test_prompt_that_starts_with_a_path_is_not_a_command(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as harness:
         await harness.prompt("/etc/hosts is odd")
         assert prompts(harness) == ["/etc/hosts is odd"]
 
 
 @BOTH
 async def test_mode_is_shown_and_switched(version: int, tmp_path: Path) -> None:
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path, version) as harness:
         assert "The mode is `default`" in await harness.prompt("/mode")
         assert "is now `plan`" in await harness.prompt("/mode Plan")
         assert harness.state.mode == "plan"
@@ -111,23 +103,20 @@ async def test_mode_is_shown_and_switched(version: int, tmp_path: Path) -> None:
         assert harness.state.mode == "plan"
 
 
-@BOTH
-async def test_model_is_shown(version: int, tmp_path: Path) -> None:
-    async with coder_session(version, cwd=tmp_path, settings=DEMO) as harness:
+async def test_model_is_shown(tmp_path: Path) -> None:
+    async with coder_session(cwd=tmp_path, settings=DEMO) as harness:
         assert "The model is `demo`" in await harness.prompt("/model")
         assert "is now `demo`" in await harness.prompt("/model demo")
         assert "Unknown model `x:y`" in await harness.prompt("/model x:y")
 
 
-@BOTH
-async def test_demo_model_has_nothing_to_compact(version: int, tmp_path: Path) -> None:
-    async with coder_session(version, cwd=tmp_path, settings=DEMO) as harness:
+async def test_demo_model_has_nothing_to_compact(tmp_path: Path) -> None:
+    async with coder_session(cwd=tmp_path, settings=DEMO) as harness:
         assert "Nothing to compact" in await harness.prompt("/compact")
 
 
-@BOTH
-async def test_rules_are_added_and_removed(version: int, tmp_path: Path) -> None:
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+async def test_rules_are_added_and_removed(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as harness:
         assert "There are none." in await harness.prompt("/permissions")
         assert "Added" in await harness.prompt("/permissions allow execute git status *")
         assert "1. allow `execute git status *`" in await harness.prompt("/permissions")
@@ -146,7 +135,7 @@ def store() -> SessionStore:
 @BOTH
 async def test_conversation_is_exported(version: int, tmp_path: Path, store: SessionStore) -> None:
     (tmp_path / "notes.txt").write_text("one\n")
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel(), store=store) as harness:
+    async with scripted(tmp_path, version, store=store) as harness:
         await harness.prompt(tool_prompt([("read", {"path": "notes.txt"})]))
         assert "`harness.md`" in await harness.prompt("/export harness.md")
         assert harness.asked[-1].tool_call.kind == "edit"
@@ -159,11 +148,8 @@ async def test_conversation_is_exported(version: int, tmp_path: Path, store: Ses
     assert text.endswith("## Agent\n\ndone\n")
 
 
-@BOTH
-async def test_conversation_is_exported_as_a_page(
-    version: int, tmp_path: Path, store: SessionStore
-) -> None:
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel(), store=store) as harness:
+async def test_conversation_is_exported_as_a_page(tmp_path: Path, store: SessionStore) -> None:
+    async with scripted(tmp_path, store=store) as harness:
         await harness.prompt("Say <b>hello</b>.")
         assert "`harness.html`" in await harness.prompt("/export harness.html")
     text = (tmp_path / "harness.html").read_text()
@@ -171,17 +157,14 @@ async def test_conversation_is_exported_as_a_page(
     assert "<h2>User</h2>\n<p>Say &lt;b&gt;hello&lt;/b&gt;.</p>" in text
 
 
-@BOTH
 async def test_export_does_not_report_a_rejected_write_as_made(
-    version: int, tmp_path: Path, store: SessionStore
+    tmp_path: Path, store: SessionStore
 ) -> None:
     def only_exports(request: PermissionRequest) -> str:
         call = request.tool_call
         return "allow" if call is not None and "Export" in (call.title or "") else "reject"
 
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), store=store, allow=only_exports
-    ) as harness:
+    async with scripted(tmp_path, store=store, allow=only_exports) as harness:
         await harness.use("write", path="a.txt", text="new\n")
         await harness.prompt("/export harness.md")
         text = (tmp_path / "harness.md").read_text()
@@ -190,15 +173,12 @@ async def test_export_does_not_report_a_rejected_write_as_made(
         assert "+new" not in text
 
 
-@BOTH
 async def test_export_requires_permission_and_stays_inside(
-    version: int, tmp_path: Path, store: SessionStore
+    tmp_path: Path, store: SessionStore
 ) -> None:
     project = tmp_path / "project"
     project.mkdir()
-    async with coder_session(
-        version, cwd=project, model=ScriptedModel(), store=store, allow="reject"
-    ) as harness:
+    async with scripted(project, store=store, allow="reject") as harness:
         await harness.prompt("hello")
         for path in ("harness.md", "../harness.md"):
             await harness.prompt(f"/export {path}")
@@ -206,19 +186,17 @@ async def test_export_requires_permission_and_stays_inside(
     assert list(tmp_path.rglob("*.md")) == []  # noqa: ASYNC240  # nothing else runs
 
 
-@BOTH
-async def test_session_that_is_not_stored_is_not_exported(version: int, tmp_path: Path) -> None:
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+async def test_session_that_is_not_stored_is_not_exported(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as harness:
         assert "not stored" in await harness.prompt("/export harness.md")
 
 
-@BOTH
-async def test_init_writes_what_it_detects(version: int, tmp_path: Path) -> None:
+async def test_init_writes_what_it_detects(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("# Thing\n\nCounts sheep. And more.\n")
     (tmp_path / "Makefile").write_text("X := 1\ntest:  ## Run all tests\n\tpytest\n")
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "a.py").write_text("")
-    async with coder_session(version, cwd=tmp_path, settings=DEMO) as harness:
+    async with coder_session(cwd=tmp_path, settings=DEMO) as harness:
         await harness.prompt("/init mind the gap")
         assert harness.asked[-1].tool_call.kind == "edit"
         text = (tmp_path / "AGENTS.md").read_text()
@@ -233,9 +211,8 @@ async def test_init_writes_what_it_detects(version: int, tmp_path: Path) -> None
         assert (tmp_path / "AGENTS.md").read_text() == text
 
 
-@BOTH
-async def test_init_and_review_prompt_a_language_model(version: int, tmp_path: Path) -> None:
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+async def test_init_and_review_prompt_a_language_model(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as harness:
         await harness.prompt("/init")
         await harness.prompt("/review the locks")
         init, review = prompts(harness)
@@ -249,13 +226,12 @@ def git(folder: Path, *words: str) -> None:
     subprocess.run(["git", *name, *words], cwd=folder, check=True, capture_output=True)
 
 
-@BOTH
-async def test_review_lists_changes_and_suspicious_patterns(version: int, tmp_path: Path) -> None:
+async def test_review_lists_changes_and_suspicious_patterns(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("one\ntwo\nthree\n")
     git(tmp_path, "init", "-q")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-qm", "x")
-    async with coder_session(version, cwd=tmp_path, settings=DEMO) as harness:
+    async with coder_session(cwd=tmp_path, settings=DEMO) as harness:
         assert "No changes since" in await harness.prompt("/review")
         (tmp_path / "a.py").write_text("one\ntwo\nbreakpoint()\n")
         said = await harness.prompt("/review")
@@ -265,9 +241,8 @@ async def test_review_lists_changes_and_suspicious_patterns(version: int, tmp_pa
         assert "no test" in said
 
 
-@BOTH
-async def test_review_outside_of_git_is_an_error(version: int, tmp_path: Path) -> None:
-    async with coder_session(version, cwd=tmp_path, settings=DEMO) as harness:
+async def test_review_outside_of_git_is_an_error(tmp_path: Path) -> None:
+    async with coder_session(cwd=tmp_path, settings=DEMO) as harness:
         assert "Cannot read the changes" in await harness.prompt("/review")
 
 
@@ -312,12 +287,11 @@ def test_invalid_command_file_is_reported_with_the_reason(tmp_path: Path) -> Non
     assert wrong == ["large.md is larger than 64 KiB.", "latin.md is not text in UTF-8."]
 
 
-@BOTH
 async def test_invalid_command_file_is_logged_once_and_shown_in_help(
-    version: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(tmp_path, "large.md", "x" * 70_000)
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         for _ in range(2):
             assert "- large.md is larger than 64 KiB." in await harness.prompt("/help")
     assert caplog.text.count("large.md is larger than 64 KiB.") == 1
@@ -341,17 +315,14 @@ def test_link_out_of_the_project_is_not_a_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
-@BOTH
-async def test_linked_command_is_read_only_with_permission(version: int, tmp_path: Path) -> None:
+async def test_linked_command_is_read_only_with_permission(tmp_path: Path) -> None:
     commands = tmp_path / ".accord" / "commands"
     commands.mkdir(parents=True)
     (tmp_path / ".env").write_text("KEY=hidden")
     (commands / "leak.md").symlink_to("../../.env")
     (commands / "plain.md").write_text("plain text")
     allowed = iter(["reject", "allow"])
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), allow=lambda _: next(allowed)
-    ) as harness:
+    async with scripted(tmp_path, allow=lambda _: next(allowed)) as harness:
         shown = {command.name: command for command in harness.session.transcript.commands}
         assert shown["leak"].description == "A link to .env"
         assert "hidden" not in await harness.prompt("/help")
@@ -364,9 +335,7 @@ async def test_linked_command_is_read_only_with_permission(version: int, tmp_pat
         await harness.prompt("/leak")
         assert "hidden" in str(harness.model.requests)
     settings = Settings(mode="dontAsk")
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), settings=settings
-    ) as harness:
+    async with scripted(tmp_path, settings=settings) as harness:
         await harness.prompt("/leak")
         assert isinstance(harness.model, ScriptedModel)
         assert harness.model.requests == []

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -17,6 +17,8 @@ from project import ROOT
 pytest.importorskip("pydantic_ai", reason="the extra `coder` is not installed")
 pytest.importorskip("accord_terminal", reason="the commands are not installed")
 
+from accord_coder.settings import Settings
+from coder.harness import coder_session
 from coder.models.provider import Says, serve_provider
 
 RECIPE = re.search(r"^demo:.*\n\t\$\(BIN\)/accord ask (.*)$", (ROOT / "Makefile").read_text(), re.M)
@@ -34,45 +36,43 @@ ANSWERS = (
 )
 
 
-async def ask(folder: Path, data: Path, *agent: str) -> tuple[str, str]:
-    """Return the answer and the tool calls."""
-    assert RECIPE is not None
-    command = shlex.join([sys.executable, "-W", "error", "-m", "accord", "agent", *agent])
-    words = [*shlex.split(RECIPE[1]), "--agent", command]
-    asking = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "accord", "ask", *words),
-        cwd=folder,
-        env={**os.environ, "ACCORD_DATA": str(data), "ACCORD_API_KEY": "sk-none"},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    async with asyncio.timeout(50):
-        said, done = await asking.communicate()
-    assert asking.returncode == 0, done.decode()
-    return said.decode(), done.decode()
-
-
-async def test_http_model_completes_the_task_of_the_demo_model(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    data = tmp_path_factory.mktemp("data")
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
     shutil.copy(ROOT / "README.md", tmp_path)
+    return tmp_path
+
+
+def test_demo_model_completes_the_task(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    assert RECIPE is not None
+    agent = shlex.join([sys.executable, "-m", "accord", "agent", "--model", "demo"])
+    asking = subprocess.run(
+        [sys.executable, "-m", "accord", "ask", *shlex.split(RECIPE[1]), "--agent", agent],
+        cwd=folder,
+        env={**os.environ, "ACCORD_DATA": str(tmp_path_factory.mktemp("data"))},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=50,
+    )
+    assert asking.returncode == 0, asking.stderr
+    assert "`README.md` has" in asking.stdout
+    for part in ("Read README.md", "+ hello", "cat demo.txt", "│ hello, world", "Delete demo.txt"):
+        assert part in asking.stderr
+    assert [*folder.iterdir()] == [folder / "README.md"]
+
+
+async def test_http_model_completes_the_task(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert RECIPE is not None
+    monkeypatch.setenv("ACCORD_API_KEY", "sk-none")
     async with serve_provider(*ANSWERS) as provider:
-        model = ("--model", "compatible:m", "--base-url", provider.url)
-        outcomes = [
-            await ask(tmp_path, data, *model),
-            await ask(tmp_path, data, "--model", "demo"),
-        ]
-        assert len(provider.requests) == len(ANSWERS)
-    for said, done in outcomes:
-        assert "`README.md` has" in said
-        for part in (
-            "Read README.md",
-            "+ hello",
-            "cat demo.txt",
-            "│ hello, world",
-            "Delete demo.txt",
-        ):
-            assert part in done
-    assert [*tmp_path.iterdir()] == [tmp_path / "README.md"]  # noqa: ASYNC240  # nothing else runs
+        settings = Settings(model="compatible:m", base_url=provider.url)
+        async with coder_session(cwd=folder, settings=settings) as harness:
+            assert (await harness.prompt(RECIPE[1])).endswith("`README.md` has 2 lines.")
+            assert {call.status for call in harness.calls} == {"completed"}
+            assert [call.kind for call in harness.calls] == [
+                *("read", "edit", "edit", "execute", "delete")
+            ]
+        assert "hello, world" in str(provider.requests[-2].body["messages"][-1])
+    assert [*folder.iterdir()] == [folder / "README.md"]  # noqa: ASYNC240  # nothing else runs

@@ -12,8 +12,7 @@ import pytest
 from accord import PermissionRequest, RequestError
 from accord_coder.files import LoadedText
 from accord_coder.settings import Settings
-from coder.harness import BOTH, coder_session
-from coder.scripted_model import ScriptedModel
+from coder.harness import scripted
 from quirk import quirk
 from requirement import requirement
 
@@ -48,12 +47,11 @@ def change(old: str = "two", new: str = "2") -> dict[str, str]:
     return {"old": old, "new": new}
 
 
-@BOTH
 @pytest.mark.parametrize("form", FORMS)
-async def test_format_of_a_text_is_kept(version: int, form: str, tmp_path: Path) -> None:
+async def test_format_of_a_text_is_kept(form: str, tmp_path: Path) -> None:
     before, after = FORMS[form]
     (tmp_path / "a.txt").write_bytes(before)
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         await harness.use("read", path="a.txt")
         result = await harness.use("edit", path="a.txt", edits=[change()])
         assert not result.failed, result.text
@@ -62,7 +60,7 @@ async def test_format_of_a_text_is_kept(version: int, form: str, tmp_path: Path)
 
 async def test_line_endings_of_the_file_apply_to_new_text(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"one\r\ntwo\r\n")
-    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         assert (await harness.use("read", path="a.txt")).text == "one\ntwo\n"
         await harness.use("edit", path="a.txt", edits=[change("one\r\ntwo", "1\n2")])
         assert (tmp_path / "a.txt").read_bytes() == b"1\r\n2\r\n"
@@ -75,7 +73,7 @@ async def test_mode_and_hard_links_of_a_file_are_kept(tmp_path: Path) -> None:
     (tmp_path / "run.sh").write_text("echo two\n")
     (tmp_path / "run.sh").chmod(0o750)
     (tmp_path / "other").hardlink_to(tmp_path / "run.sh")
-    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), allow="allow") as harness:
+    async with scripted(tmp_path, 1, allow="allow") as harness:
         await harness.use("read", path="run.sh")
         (asked,) = harness.asked
         assert asked.tool_call is not None
@@ -90,7 +88,7 @@ async def test_file_with_another_hard_link_requires_permission(tmp_path: Path) -
     folder.mkdir()
     (tmp_path / "secret").write_text("outside\n")
     (folder / "inside").hardlink_to(tmp_path / "secret")
-    async with coder_session(2, cwd=folder, model=ScriptedModel(), allow="reject") as harness:
+    async with scripted(folder, allow="reject") as harness:
         for name, more in (("read", {}), ("write", {"text": "gotcha"})):
             result = await harness.use(name, path="inside", **more)
             assert result.failed
@@ -99,12 +97,11 @@ async def test_file_with_another_hard_link_requires_permission(tmp_path: Path) -
     assert (tmp_path / "secret").read_text() == "outside\n"
 
 
-@BOTH
 @pytest.mark.parametrize("tool", ["edit", "write"])
-async def test_unread_file_is_not_changed(version: int, tool: str, tmp_path: Path) -> None:
+async def test_unread_file_is_not_changed(tool: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("two\n")
     given = {"edits": [change()]} if tool == "edit" else {"text": "new"}
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         result = await harness.use(tool, path="a.txt", **given)
         assert result.failed
         assert "has not been read yet" in result.text
@@ -113,12 +110,9 @@ async def test_unread_file_is_not_changed(version: int, tool: str, tmp_path: Pat
         assert (tmp_path / "a.txt").read_text() == "two\n"
 
 
-@BOTH
-async def test_file_that_changed_on_the_disk_is_not_overwritten(
-    version: int, tmp_path: Path
-) -> None:
+async def test_file_that_changed_on_the_disk_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("two\n")
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         await harness.use("read", path="a.txt")
         (tmp_path / "a.txt").write_text("two, changed\n")
         result = await harness.use("edit", path="a.txt", edits=[change()])
@@ -129,42 +123,32 @@ async def test_file_that_changed_on_the_disk_is_not_overwritten(
         assert (tmp_path / "a.txt").read_text() == "2, changed\n"
 
 
-@BOTH
-async def test_change_during_the_permission_request_is_not_overwritten(
-    version: int, tmp_path: Path
-) -> None:
+async def test_change_during_the_permission_request_is_not_overwritten(tmp_path: Path) -> None:
     def changed_meanwhile(_: object) -> str:
         (tmp_path / "a.txt").write_text("two, of the user\n")
         return "allow"
 
     (tmp_path / "a.txt").write_text("two\n")
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), allow=changed_meanwhile
-    ) as harness:
+    async with scripted(tmp_path, allow=changed_meanwhile) as harness:
         await harness.use("read", path="a.txt")
         result = await harness.use("edit", path="a.txt", edits=[change()])
         assert result.failed
         assert (tmp_path / "a.txt").read_text() == "two, of the user\n"
 
 
-@BOTH
-async def test_file_created_during_the_permission_request_is_kept(
-    version: int, tmp_path: Path
-) -> None:
+async def test_file_created_during_the_permission_request_is_kept(tmp_path: Path) -> None:
     def made_meanwhile(_: object) -> str:
         (tmp_path / "new.txt").write_text("of the user")
         return "allow"
 
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), allow=made_meanwhile
-    ) as harness:
+    async with scripted(tmp_path, allow=made_meanwhile) as harness:
         result = await harness.use("write", path="new.txt", text="of the agent")
         assert result.failed
         assert (tmp_path / "new.txt").read_text() == "of the user"
 
 
 async def test_own_changes_need_no_new_read(tmp_path: Path) -> None:
-    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         await harness.use("write", path="a.txt", text="two\n")
         assert not (await harness.use("edit", path="a.txt", edits=[change()])).failed
         assert not (await harness.use("edit", path="a.txt", edits=[change("2", "3")])).failed
@@ -176,7 +160,7 @@ async def test_own_changes_need_no_new_read(tmp_path: Path) -> None:
 async def test_unsaved_text_of_the_client_is_read_and_changed(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("saved\n")
     editor = Editor(**{"a.txt": "unsaved two\n"})
-    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files=editor) as harness:
+    async with scripted(tmp_path, 1, files=editor) as harness:
         assert (await harness.use("read", path="a.txt")).text == "unsaved two\n"
         result = await harness.use("edit", path="a.txt", edits=[change()])
         assert not result.failed, result.text
@@ -190,7 +174,7 @@ async def test_unsaved_text_of_the_client_is_read_and_changed(tmp_path: Path) ->
 async def test_text_typed_after_the_read_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("two\n")
     editor = Editor(**{"a.txt": "two\n"})
-    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files=editor) as harness:
+    async with scripted(tmp_path, 1, files=editor) as harness:
         await harness.use("read", path="a.txt")
         editor.texts["a.txt"] = "two and more\n"
         result = await harness.use("edit", path="a.txt", edits=[change()])
@@ -201,7 +185,7 @@ async def test_text_typed_after_the_read_is_not_overwritten(tmp_path: Path) -> N
 async def test_change_on_disk_under_unsaved_text_is_detected(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("two\n")
     editor = Editor(**{"a.txt": "two\n"})
-    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files=editor) as harness:
+    async with scripted(tmp_path, 1, files=editor) as harness:
         await harness.use("read", path="a.txt")
         (tmp_path / "a.txt").write_text("formatted\n")
         result = await harness.use("edit", path="a.txt", edits=[change()])
@@ -214,7 +198,7 @@ async def test_file_of_the_client_only_or_of_the_disk_only_can_be_read(
 ) -> None:
     (tmp_path / "disk.txt").write_text("on the disk")
     editor = Editor(**{"new.txt": "in the editor"})
-    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files=editor) as harness:
+    async with scripted(tmp_path, 1, files=editor) as harness:
         assert (await harness.use("read", path="new.txt")).text == "in the editor"
         assert (await harness.use("read", path="disk.txt")).text == "on the disk"
         assert "does not exist" in (await harness.use("read", path="none.txt")).text
@@ -222,7 +206,7 @@ async def test_file_of_the_client_only_or_of_the_disk_only_can_be_read(
 
 async def test_client_without_writes_is_not_written_to(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("two\n")
-    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files="ro") as harness:
+    async with scripted(tmp_path, 1, files="ro") as harness:
         await harness.use("read", path="a.txt")
         assert not (await harness.use("edit", path="a.txt", edits=[change()])).failed
         assert (tmp_path / "a.txt").read_text() == "2\n"
@@ -231,7 +215,7 @@ async def test_client_without_writes_is_not_written_to(tmp_path: Path) -> None:
 async def test_unsaved_changes_are_neither_deleted_nor_left(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("saved\n")
     editor = Editor(**{"a.txt": "unsaved\n"})
-    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files=editor) as harness:
+    async with scripted(tmp_path, 1, files=editor) as harness:
         for result in (
             await harness.use("delete", path="a.txt"),
             await harness.use("move", source="a.txt", target="b.txt"),
@@ -240,13 +224,10 @@ async def test_unsaved_changes_are_neither_deleted_nor_left(tmp_path: Path) -> N
         assert (tmp_path / "a.txt").exists()
 
 
-@BOTH
 @pytest.mark.parametrize("data", [b"\xff\xfe\x00", b"caf\xe9\n"], ids=["binary", "latin-1"])
-async def test_invalid_utf8_is_neither_read_nor_overwritten(
-    version: int, data: bytes, tmp_path: Path
-) -> None:
+async def test_invalid_utf8_is_neither_read_nor_overwritten(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(data)
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         read = await harness.use("read", path="a.bin")
         assert read.failed
         assert "binary" in read.text or "not text in UTF-8: byte 0xe9 at offset 3" in read.text
@@ -255,16 +236,13 @@ async def test_invalid_utf8_is_neither_read_nor_overwritten(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows asks for a right to make links")
-@BOTH
 @pytest.mark.parametrize("decision", ["allow", "reject"])
-async def test_link_out_of_the_roots_requires_permission(
-    version: int, decision: str, tmp_path: Path
-) -> None:
+async def test_link_out_of_the_roots_requires_permission(decision: str, tmp_path: Path) -> None:
     here = tmp_path / "here"
     here.mkdir()
     (tmp_path / "there.txt").write_text("two\n")
     (here / "link.txt").symlink_to(tmp_path / "there.txt")
-    async with coder_session(version, cwd=here, model=ScriptedModel(), allow=decision) as harness:
+    async with scripted(here, allow=decision) as harness:
         read = await harness.use("read", path="link.txt")
         edit = await harness.use("edit", path="link.txt", edits=[change()])
         assert read.failed is edit.failed is (decision == "reject")
@@ -290,7 +268,7 @@ async def test_link_changed_during_the_permission_request_is_not_followed(
         (here / "link").symlink_to(tmp_path / "private.txt")
         return "allow"
 
-    async with coder_session(2, cwd=here, model=ScriptedModel(), allow=turned) as harness:
+    async with scripted(here, allow=turned) as harness:
         result = await harness.use("read", path="link")
         assert result.failed
         assert "private" not in result.text
@@ -298,7 +276,7 @@ async def test_link_changed_during_the_permission_request_is_not_followed(
 
 
 async def test_lone_surrogate_is_rejected(tmp_path: Path) -> None:
-    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         (result,) = await harness.uses(("write", '{"path": "a.txt", "text": "\\ud800"}'))
         assert result.failed
         assert not (tmp_path / "a.txt").exists()
@@ -328,9 +306,7 @@ async def test_new_file_can_be_written_if_the_client_reads_it_as_empty(
 ) -> None:
     editor = Counting()
     settings = Settings(mode=mode)
-    async with coder_session(
-        1, cwd=tmp_path, model=ScriptedModel(), files=editor, settings=settings
-    ) as harness:
+    async with scripted(tmp_path, 1, files=editor, settings=settings) as harness:
         made = await harness.use("write", path="new.txt", text="one\n")
         assert not made.failed, made.text
         assert editor.texts["new.txt"] == "one\n"
@@ -374,7 +350,7 @@ async def test_new_file_can_be_written_whatever_error_the_client_reads_it_with(
     data: Any, tmp_path: Path
 ) -> None:
     editor = Failing(RequestError("Internal error", code=-32603, data=data))
-    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files=editor) as harness:
+    async with scripted(tmp_path, 1, files=editor) as harness:
         made = await harness.use("write", path="new.txt", text="one\n")
         assert not made.failed, made.text
         assert editor.texts["new.txt"] == "one\n"
@@ -389,7 +365,7 @@ async def test_new_file_can_be_written_whatever_error_the_client_reads_it_with(
 async def test_file_that_the_client_cannot_read_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     editor = Failing(RequestError("Internal error", code=-32603))
-    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files=editor) as harness:
+    async with scripted(tmp_path, 1, files=editor) as harness:
         assert (await harness.use("write", path="a.txt", text="two\n")).failed
         assert not editor.written
 
@@ -398,9 +374,7 @@ async def test_change_reads_its_file_once(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     editor = Counting(**{"a.txt": "one\n"})
     settings = Settings(mode="acceptEdits")
-    async with coder_session(
-        1, cwd=tmp_path, model=ScriptedModel(), files=editor, settings=settings
-    ) as harness:
+    async with scripted(tmp_path, 1, files=editor, settings=settings) as harness:
         await harness.use("read", path="a.txt")
         for number, (tool, arguments) in enumerate(
             (
@@ -427,9 +401,7 @@ async def test_unsaved_text_changed_during_the_permission_request_is_not_overwri
         editor.texts["a.txt"] = "changed in the meantime\n"
         return "allow"
 
-    async with coder_session(
-        1, cwd=tmp_path, model=ScriptedModel(), files=editor, allow=types_first
-    ) as harness:
+    async with scripted(tmp_path, 1, files=editor, allow=types_first) as harness:
         await harness.use("read", path="a.txt")
         assert (await harness.use("write", path="a.txt", text="x\n")).failed
         assert editor.texts["a.txt"] == "changed in the meantime\n"

@@ -11,7 +11,7 @@ import pytest
 
 from accord import PermissionRequest, SelectOption
 from accord_coder.settings import Settings
-from coder.harness import BOTH, CoderHarness, coder_session
+from coder.harness import BOTH, CoderHarness, coder_session, scripted
 from coder.scripted_model import ScriptedModel
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
@@ -68,15 +68,12 @@ EXPECTED = {
 }
 
 
-@BOTH
 @pytest.mark.parametrize("mode", MODES)
-async def test_mode_decides_what_requires_permission(
-    version: int, mode: str, project: Path
-) -> None:
+async def test_mode_decides_what_requires_permission(mode: str, project: Path) -> None:
     settings = Settings(mode=mode, bypass=True)
     found: dict[str, str] = {}
     async with coder_session(
-        version, cwd=project, settings=settings, model=ScriptedModel(), allow="reject"
+        cwd=project, settings=settings, model=ScriptedModel(), allow="reject"
     ) as harness:
         for what in EXPECTED:
             asked = len(harness.asked)
@@ -87,9 +84,8 @@ async def test_mode_decides_what_requires_permission(
     assert found == {what: expected.split()[at] for what, expected in EXPECTED.items()}
 
 
-@BOTH
-async def test_bypass_mode_is_available_with_its_flag_only(version: int, project: Path) -> None:
-    async with coder_session(version, cwd=project, model=ScriptedModel()) as harness:
+async def test_bypass_mode_is_available_with_its_flag_only(project: Path) -> None:
+    async with scripted(project) as harness:
         mode = harness.session.transcript.options[0]
         assert isinstance(mode, SelectOption)
         assert [choice.value for choice in mode.choices] == list(MODES[:4])
@@ -99,20 +95,15 @@ async def test_bypass_mode_is_available_with_its_flag_only(version: int, project
 
 @BOTH
 async def test_mode_can_be_changed_in_the_session(version: int, project: Path) -> None:
-    async with coder_session(
-        version, cwd=project, model=ScriptedModel(), allow="reject"
-    ) as harness:
+    async with scripted(project, version, allow="reject") as harness:
         assert not await does(harness, "edit", project)
         await harness.session.set_option("mode", "acceptEdits")
         assert await does(harness, "edit", project)
         assert len(harness.asked) == 1
 
 
-@BOTH
-async def test_rejection_has_a_reason(version: int, project: Path) -> None:
-    async with coder_session(
-        version, cwd=project, model=ScriptedModel(), settings=Settings(mode="plan")
-    ) as harness:
+async def test_rejection_has_a_reason(project: Path) -> None:
+    async with scripted(project, settings=Settings(mode="plan")) as harness:
         result = await harness.use("execute", command="echo hi")
         assert "Plan mode" in result.text
         await harness.session.set_option("mode", "dontAsk")
@@ -122,9 +113,7 @@ async def test_rejection_has_a_reason(version: int, project: Path) -> None:
 
 @BOTH
 async def test_always_is_saved_and_not_asked_again(version: int, project: Path) -> None:
-    async with coder_session(
-        version, cwd=project, model=ScriptedModel(), allow=chosen("allow_always")
-    ) as harness:
+    async with scripted(project, version, allow=chosen("allow_always")) as harness:
         assert await does(harness, "edit", project)
         assert harness.asked[-1].options[1].name == "Always allow: edit new.txt"
         await harness.use("write", path="new.txt", text="y\n")
@@ -134,9 +123,7 @@ async def test_always_is_saved_and_not_asked_again(version: int, project: Path) 
 
 @BOTH
 async def test_rejected_always_is_not_asked_again(version: int, project: Path) -> None:
-    async with coder_session(
-        version, cwd=project, model=ScriptedModel(), allow=chosen("reject_always")
-    ) as harness:
+    async with scripted(project, version, allow=chosen("reject_always")) as harness:
         for _ in range(2):
             assert not await does(harness, "execute", project)
         assert len(harness.asked) == 1
@@ -144,21 +131,17 @@ async def test_rejected_always_is_not_asked_again(version: int, project: Path) -
         assert "A rule of this project forbids it" in result.text
 
 
-@BOTH
-async def test_allowed_once_is_asked_again(version: int, project: Path) -> None:
-    async with coder_session(version, cwd=project, model=ScriptedModel()) as harness:
+async def test_allowed_once_is_asked_again(project: Path) -> None:
+    async with scripted(project) as harness:
         for _ in range(2):
             assert await does(harness, "read outside", project)
             assert await does(harness, "execute", project)
         assert len(harness.asked) == 4
 
 
-@BOTH
-async def test_allowed_command_does_not_allow_one_inside_it(version: int, project: Path) -> None:
+async def test_allowed_command_does_not_allow_one_inside_it(project: Path) -> None:
     settings = Settings(mode="dontAsk")
-    async with coder_session(
-        version, cwd=project, model=ScriptedModel(), settings=settings
-    ) as harness:
+    async with scripted(project, settings=settings) as harness:
         await harness.prompt("/permissions allow execute echo *")
         assert not (await harness.use("execute", command="echo hi")).failed
         for command in ("echo hi; echo ho", "echo `ls`", "echo hi > x", "A=1 echo", "echo\nls"):
@@ -169,12 +152,9 @@ async def test_allowed_command_does_not_allow_one_inside_it(version: int, projec
         assert not (project / "x").exists()
 
 
-@BOTH
-async def test_deny_rule_wins_in_every_mode(version: int, project: Path) -> None:
+async def test_deny_rule_wins_in_every_mode(project: Path) -> None:
     settings = Settings(mode="bypassPermissions", bypass=True)
-    async with coder_session(
-        version, cwd=project, model=ScriptedModel(), settings=settings
-    ) as harness:
+    async with scripted(project, settings=settings) as harness:
         await harness.prompt("/permissions allow edit **")
         await harness.prompt("/permissions reject edit *.txt")
         assert not await does(harness, "edit", project)
@@ -182,14 +162,11 @@ async def test_deny_rule_wins_in_every_mode(version: int, project: Path) -> None
         assert harness.asked == []
 
 
-@BOTH
-async def test_rules_in_a_project_allow_nothing(version: int, project: Path) -> None:
+async def test_rules_in_a_project_allow_nothing(project: Path) -> None:
     (project / ".accord").mkdir()
     (project / RULES).write_text('[allow]\nexecute = ["*", "echo hi"]\nedit = ["**"]\n')
     settings = Settings(mode="dontAsk")
-    async with coder_session(
-        version, cwd=project, model=ScriptedModel(), settings=settings
-    ) as harness:
+    async with scripted(project, settings=settings) as harness:
         assert not await does(harness, "execute", project)
         assert not await does(harness, "edit", project)
         assert "not accepted by you" in await harness.prompt("/permissions")
@@ -198,11 +175,8 @@ async def test_rules_in_a_project_allow_nothing(version: int, project: Path) -> 
         assert await does(harness, "edit", project)
 
 
-@BOTH
-async def test_secret_requires_permission_despite_allow_rules(version: int, project: Path) -> None:
-    async with coder_session(
-        version, cwd=project, model=ScriptedModel(), allow="reject"
-    ) as harness:
+async def test_secret_requires_permission_despite_allow_rules(project: Path) -> None:
+    async with scripted(project, allow="reject") as harness:
         await harness.prompt("/permissions allow read **")
         assert not await does(harness, "read a secret", project)
         assert "allow_always" not in kinds(harness)
@@ -219,9 +193,7 @@ async def test_moving_or_deleting_a_directory_with_a_secret_requires_permission(
     (project / "app" / "deep").mkdir(parents=True)
     (project / "app" / "deep" / ".env").write_text("KEY=1\n")
     settings = Settings(mode="acceptEdits")
-    async with coder_session(
-        version, cwd=project, model=ScriptedModel(), settings=settings, allow="reject"
-    ) as harness:
+    async with scripted(project, version, settings=settings, allow="reject") as harness:
         await harness.prompt("/permissions allow edit **")
         await harness.prompt("/permissions allow delete **")
         assert (await harness.use("move", source="app", target="lib")).failed
@@ -233,7 +205,6 @@ async def test_moving_or_deleting_a_directory_with_a_secret_requires_permission(
         assert (project / "app" / "deep" / ".env").exists()
 
 
-@BOTH
 @pytest.mark.parametrize(
     ("inside", "target"),
     [
@@ -244,40 +215,30 @@ async def test_moving_or_deleting_a_directory_with_a_secret_requires_permission(
     ],
 )
 async def test_moving_a_directory_onto_guarded_paths_requires_permission(
-    version: int, inside: str, target: str, project: Path
+    inside: str, target: str, project: Path
 ) -> None:
     file = project / "plain" / inside
     file.parent.mkdir(parents=True)
     file.write_text("x\n")
     settings = Settings(mode="acceptEdits")
-    async with coder_session(
-        version, cwd=project, model=ScriptedModel(), settings=settings, allow="reject"
-    ) as harness:
+    async with scripted(project, settings=settings, allow="reject") as harness:
         assert (await harness.use("move", source="plain", target=target)).failed
         assert len(harness.asked) == 1
         assert file.exists()
 
 
-@BOTH
-async def test_moving_a_directory_without_secrets_follows_the_mode(
-    version: int, project: Path
-) -> None:
+async def test_moving_a_directory_without_secrets_follows_the_mode(project: Path) -> None:
     (project / "app").mkdir()
     (project / "app" / "main.py").write_text("x\n")
     settings = Settings(mode="acceptEdits")
-    async with coder_session(
-        version, cwd=project, model=ScriptedModel(), settings=settings
-    ) as harness:
+    async with scripted(project, settings=settings) as harness:
         assert not (await harness.use("move", source="app", target="lib")).failed
         assert harness.asked == []
 
 
-@BOTH
 @pytest.mark.parametrize("mode", ["plan", "dontAsk"])
-async def test_mode_rejects_before_a_file_is_read(version: int, mode: str, project: Path) -> None:
-    async with coder_session(
-        version, cwd=project, model=ScriptedModel(), settings=Settings(mode=mode)
-    ) as harness:
+async def test_mode_rejects_before_a_file_is_read(mode: str, project: Path) -> None:
+    async with scripted(project, settings=Settings(mode=mode)) as harness:
         for tool, arguments in (
             ("write", {"path": "notes.txt", "text": "x\n"}),  # not read yet
             ("edit", {"path": "none.txt", "edits": [{"old": "a", "new": "b"}]}),
@@ -290,14 +251,11 @@ async def test_mode_rejects_before_a_file_is_read(version: int, mode: str, proje
 
 
 @posix
-@BOTH
-async def test_link_is_moved_and_deleted_without_its_target(version: int, project: Path) -> None:
+async def test_link_is_moved_and_deleted_without_its_target(project: Path) -> None:
     for name in ("a", "b"):
         (project / name).symlink_to("../outside.txt")
     outside = project.parent / "outside.txt"
-    async with coder_session(
-        version, cwd=project, model=ScriptedModel(), allow=chosen("allow_always")
-    ) as harness:
+    async with scripted(project, allow=chosen("allow_always")) as harness:
         assert not (await harness.use("delete", path="a")).failed
         assert not (await harness.use("move", source="b", target="c")).failed
         deleting, moving = harness.asked
@@ -311,28 +269,18 @@ async def test_link_is_moved_and_deleted_without_its_target(version: int, projec
 
 
 @posix
-@BOTH
-async def test_path_through_a_link_to_a_directory_outside_is_outside(
-    version: int, project: Path
-) -> None:
+async def test_path_through_a_link_to_a_directory_outside_is_outside(project: Path) -> None:
     (project / "there").symlink_to("..")
     settings = Settings(mode="acceptEdits")
-    async with coder_session(
-        version, cwd=project, model=ScriptedModel(), settings=settings, allow="reject"
-    ) as harness:
+    async with scripted(project, settings=settings, allow="reject") as harness:
         assert (await harness.use("delete", path="there/outside.txt")).failed
         assert (await harness.use("move", source="notes.txt", target="there/n.txt")).failed
         assert len(harness.asked) == 2
 
 
-@BOTH
-async def test_rules_and_guarded_files_always_require_permission(
-    version: int, project: Path
-) -> None:
+async def test_rules_and_guarded_files_always_require_permission(project: Path) -> None:
     settings = Settings(mode="acceptEdits")
-    async with coder_session(
-        version, cwd=project, model=ScriptedModel(), settings=settings, allow="reject"
-    ) as harness:
+    async with scripted(project, settings=settings, allow="reject") as harness:
         await harness.prompt("/permissions allow edit **")
         for path in (".accord/commands/x.md", ".git/hooks/pre-commit", ".vscode/tasks.json"):
             assert (await harness.use("write", path=path, text="x")).failed
@@ -341,14 +289,11 @@ async def test_rules_and_guarded_files_always_require_permission(
 
 
 @posix
-@BOTH
-async def test_links_are_resolved_before_the_decision(version: int, project: Path) -> None:
+async def test_links_are_resolved_before_the_decision(project: Path) -> None:
     (project / "plain.txt").symlink_to(".env")
     (project / "here.txt").symlink_to("../outside.txt")
     (project / "there").symlink_to("..")
-    async with coder_session(
-        version, cwd=project, model=ScriptedModel(), allow="reject"
-    ) as harness:
+    async with scripted(project, allow="reject") as harness:
         for path in ("plain.txt", "here.txt", "there/outside.txt"):
             assert (await harness.use("read", path=path)).failed
         assert len(harness.asked) == 3
@@ -357,11 +302,8 @@ async def test_links_are_resolved_before_the_decision(version: int, project: Pat
         assert len(harness.asked) == 4
 
 
-@BOTH
-async def test_outside_path_is_allowed_only_by_its_own_path(version: int, project: Path) -> None:
-    async with coder_session(
-        version, cwd=project, model=ScriptedModel(), allow=chosen("allow_always")
-    ) as harness:
+async def test_outside_path_is_allowed_only_by_its_own_path(project: Path) -> None:
+    async with scripted(project, allow=chosen("allow_always")) as harness:
         for _ in range(2):
             assert await does(harness, "read outside", project)
         assert len(harness.asked) == 1
@@ -370,28 +312,22 @@ async def test_outside_path_is_allowed_only_by_its_own_path(version: int, projec
         assert len(harness.asked) == 2
 
 
-@BOTH
-async def test_additional_directories_are_inside(
-    version: int, project: Path, tmp_path: Path
-) -> None:
+async def test_additional_directories_are_inside(project: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "a.txt").write_text("x")
     async with coder_session(
-        version, cwd=project, roots=[other], model=ScriptedModel(), allow="reject"
+        cwd=project, roots=[other], model=ScriptedModel(), allow="reject"
     ) as harness:
         assert not (await harness.use("read", path=str(other / "a.txt"))).failed
         assert harness.asked == []
 
 
-@BOTH
-async def test_unreadable_rules_make_edits_require_permission(version: int, project: Path) -> None:
+async def test_unreadable_rules_make_edits_require_permission(project: Path) -> None:
     (project / ".accord").mkdir()
     (project / RULES).write_text("[reject\n")
     settings = Settings(mode="acceptEdits")
-    async with coder_session(
-        version, cwd=project, model=ScriptedModel(), settings=settings, allow="reject"
-    ) as harness:
+    async with scripted(project, settings=settings, allow="reject") as harness:
         assert not await does(harness, "edit", project)
         assert len(harness.asked) == 1
         assert "cannot be used" in await harness.prompt("/permissions")
@@ -400,19 +336,14 @@ async def test_unreadable_rules_make_edits_require_permission(version: int, proj
 @BOTH
 async def test_plan_ends_with_a_question_and_a_new_mode(version: int, project: Path) -> None:
     settings = Settings(mode="plan")
-    async with coder_session(
-        version, cwd=project, model=ScriptedModel(), settings=settings
-    ) as harness:
+    async with scripted(project, version, settings=settings) as harness:
         assert not await does(harness, "edit", project)
         assert not (await harness.use("exit_plan", plan="1. Write new.txt")).failed
         assert harness.state.mode != "plan"
         assert await does(harness, "edit", project)
 
 
-@BOTH
-async def test_always_for_a_command_excludes_options_that_write_or_run(
-    version: int, project: Path
-) -> None:
+async def test_always_for_a_command_excludes_options_that_write_or_run(project: Path) -> None:
     (project / ".git").mkdir()
     (project / ".git" / "config").write_text("")
     settings = Settings(mode="acceptEdits")
@@ -422,9 +353,7 @@ async def test_always_for_a_command_excludes_options_that_write_or_run(
         kind = next(answers, "reject_once")
         return next(option for option in request.options if option.kind == kind)
 
-    async with coder_session(
-        version, cwd=project, model=ScriptedModel(), settings=settings, allow=once
-    ) as harness:
+    async with scripted(project, settings=settings, allow=once) as harness:
         await harness.use("execute", command="git log")
         assert harness.asked[-1].options[1].name == "Always allow: execute git log *"
         await harness.use("execute", command="git log --oneline -3")
@@ -445,14 +374,11 @@ async def test_always_for_a_command_excludes_options_that_write_or_run(
         assert (project / ".git" / "config").read_text() == ""
 
 
-@BOTH
 async def test_file_that_a_program_runs_requires_permission_in_every_mode_but_one(
-    version: int, project: Path
+    project: Path,
 ) -> None:
     settings = Settings(mode="acceptEdits")
-    async with coder_session(
-        version, cwd=project, model=ScriptedModel(), settings=settings, allow="reject"
-    ) as harness:
+    async with scripted(project, settings=settings, allow="reject") as harness:
         paths = (".zed/tasks.json", ".github/workflows/ci.yml", "AGENTS.md", "sub/.envrc")
         for asked, path in enumerate(paths, 1):
             assert (await harness.use("write", path=path, text="x\n")).failed

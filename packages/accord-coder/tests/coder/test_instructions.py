@@ -10,7 +10,7 @@ import pytest
 from accord import SystemPrompt
 from accord_coder.instructions import MAX_BYTES, instruction_files
 from accord_coder.settings import Settings
-from coder.harness import BOTH, CoderHarness, coder_session
+from coder.harness import BOTH, CoderHarness, coder_session, scripted
 from coder.scripted_model import ScriptedModel
 
 
@@ -32,14 +32,9 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-@BOTH
-async def test_instruction_files_of_user_and_repository_are_included(
-    version: int, project: Path
-) -> None:
+async def test_instruction_files_of_user_and_repository_are_included(project: Path) -> None:
     settings = Settings(config=project.parent.parent / "config")
-    async with coder_session(
-        version, cwd=project, model=ScriptedModel(), settings=settings
-    ) as harness:
+    async with scripted(project, settings=settings) as harness:
         await harness.prompt("hello")
         text = instructions_of(harness)
         places = [text.index(f"from the {name}") for name in ("user", "root", "part")]
@@ -50,11 +45,8 @@ async def test_instruction_files_of_user_and_repository_are_included(
         assert "it has changed" in instructions_of(harness)
 
 
-@BOTH
-async def test_mode_and_directory_are_included(version: int, tmp_path: Path) -> None:
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), settings=Settings(mode="plan")
-    ) as harness:
+async def test_mode_and_directory_are_included(tmp_path: Path) -> None:
+    async with scripted(tmp_path, settings=Settings(mode="plan")) as harness:
         await harness.prompt("hello")
         assert "plan mode" in instructions_of(harness)
         assert str(tmp_path) in instructions_of(harness)

@@ -17,17 +17,12 @@ pytest.importorskip("mcp", reason="the extra `coder` is not installed")
 from accord import EmbeddedResource, ImageContent, McpServerHttp, McpServerStdio, Notice
 from accord.types.mcp import McpServerSse
 from coder import mcp_server  # what it imports, the forked servers need not import
-from coder.harness import BOTH, CoderHarness, coder_session
+from coder.harness import BOTH, CoderHarness, scripted
 from coder.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.slow  # each starts a server that imports a lot
 
 SERVER = Path(mcp_server.__file__)
-
-# Each test starts a server. The versions differ only in how a session receives its servers and how
-# calls are shown: `test_mcp_tools_are_used_like_built_in_tools` covers both.
-V1 = pytest.mark.parametrize("version", [1], ids=["v1"])
-V2 = pytest.mark.parametrize("version", [2], ids=["v2"])
 
 
 # A program is forked only if it has the settings of Python that this process has.
@@ -94,9 +89,7 @@ async def test_mcp_tools_are_used_like_built_in_tools(
         return  # version 2 does not define it
     async with (
         given(kind) as server,
-        coder_session(
-            version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[server]
-        ) as harness,
+        scripted(tmp_path, version, mcp_servers=[server]) as harness,
     ):
         result = await harness.use("mcp__test__add", a=2, b=3)
         assert "5" in result.text
@@ -109,11 +102,8 @@ async def test_mcp_tools_are_used_like_built_in_tools(
         assert set(spec.parameters["properties"]) == {"a", "b"}
 
 
-@V1
-async def test_images_and_resources_keep_their_types(version: int, tmp_path: Path) -> None:
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[stdio()]
-    ) as harness:
+async def test_images_and_resources_keep_their_types(tmp_path: Path) -> None:
+    async with scripted(tmp_path, mcp_servers=[stdio()]) as harness:
         picture, document = await harness.uses(
             ("mcp__test__picture", {}), ("mcp__test__document", {})
         )
@@ -122,11 +112,8 @@ async def test_images_and_resources_keep_their_types(version: int, tmp_path: Pat
         assert document.content[0].content == "the notes"
 
 
-@V2
-async def test_failed_tool_reports_the_reason(version: int, tmp_path: Path) -> None:
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[stdio()]
-    ) as harness:
+async def test_failed_tool_reports_the_reason(tmp_path: Path) -> None:
+    async with scripted(tmp_path, mcp_servers=[stdio()]) as harness:
         failed, wrong = await harness.uses(
             ("mcp__test__fail", {}), ("mcp__test__add", {"a": "no number"})
         )
@@ -135,16 +122,11 @@ async def test_failed_tool_reports_the_reason(version: int, tmp_path: Path) -> N
         assert wrong.failed
 
 
-@BOTH
-async def test_failed_start_is_reported_and_other_servers_work(
-    version: int, tmp_path: Path
-) -> None:
+async def test_failed_start_is_reported_and_other_servers_work(tmp_path: Path) -> None:
     missing = McpServerStdio("missing", str(tmp_path / "no-such-program"))
     dies = McpServerStdio("dies", sys.executable, ("-c", "raise SystemExit(1)"))
     servers = [missing, stdio(), dies]
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=servers
-    ) as harness:
+    async with scripted(tmp_path, mcp_servers=servers) as harness:
         result = await harness.use("mcp__test__add", a=1, b=1)
         assert "2" in result.text
         reported = "".join(event.title for event in harness.events if isinstance(event, Notice))
@@ -152,17 +134,14 @@ async def test_failed_start_is_reported_and_other_servers_work(
         assert "dies cannot be used" in reported
 
 
-@V1
-async def test_cancel_is_forwarded_and_progress_is_shown(version: int, tmp_path: Path) -> None:
+async def test_cancel_is_forwarded_and_progress_is_shown(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     os.mkfifo(mark)
     reading = os.open(mark, os.O_RDONLY | os.O_NONBLOCK)
     cancelled = asyncio.Event()
     asyncio.get_running_loop().add_reader(reading, cancelled.set)
     server = stdio(CANCELLED=str(mark))
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[server]
-    ) as harness:
+    async with scripted(tmp_path, mcp_servers=[server]) as harness:
         async with harness.using("mcp__test__slow") as turn:
             async for _ in turn:
                 if harness.calls and "one of four (1/4)" in harness.call.title:
@@ -182,9 +161,7 @@ async def test_cancel_is_forwarded_and_progress_is_shown(version: int, tmp_path:
 async def test_tools_added_later_are_available(version: int, tmp_path: Path, kind: str) -> None:
     async with (
         given(kind) as server,
-        coder_session(
-            version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[server]
-        ) as harness,
+        scripted(tmp_path, version, mcp_servers=[server]) as harness,
     ):
         await harness.use("mcp__test__grow")
         async with asyncio.timeout(20):
@@ -193,35 +170,26 @@ async def test_tools_added_later_are_available(version: int, tmp_path: Path, kin
         assert (await harness.use("mcp__test__grown")).text == "grown"
 
 
-@V2
-async def test_server_that_exits_is_an_error_and_is_restarted(version: int, tmp_path: Path) -> None:
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[stdio()]
-    ) as harness:
+async def test_server_that_exits_is_an_error_and_is_restarted(tmp_path: Path) -> None:
+    async with scripted(tmp_path, mcp_servers=[stdio()]) as harness:
         died = await harness.use("mcp__test__leave")
         assert died.failed
         assert "2" in (await harness.use("mcp__test__add", a=1, b=1)).text
 
 
-@V1
 async def test_server_receives_no_api_keys_in_its_environment(
-    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     server = stdio(OF_THE_CLIENT="1")
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[server]
-    ) as harness:
+    async with scripted(tmp_path, mcp_servers=[server]) as harness:
         names = (await harness.use("mcp__test__environment")).text.split()
         assert "OF_THE_CLIENT" in names
         assert "OPENAI_API_KEY" not in names
 
 
-@V2
-async def test_servers_end_with_the_session(version: int, tmp_path: Path) -> None:
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[stdio()]
-    ) as harness:
+async def test_servers_end_with_the_session(tmp_path: Path) -> None:
+    async with scripted(tmp_path, mcp_servers=[stdio()]) as harness:
         await harness.use("mcp__test__add", a=1, b=1)
         state = harness.state
         await harness.session.close()

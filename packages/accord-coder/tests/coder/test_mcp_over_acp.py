@@ -1,28 +1,26 @@
-"""The coder calls a function of its client: a process, pipes, and JSON on the client's side."""
+"""The coder calls a function of its client: pipes, and JSON on the client's side."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from project import PYTHONPATH
-
 pytest.importorskip("mcp", reason="the extra `coder` is not installed")
 
 from mcp.server.mcpserver.exceptions import ToolError
 
-from accord.transports.process import process
-from coder.harness import coder_session
+import accord
+from accord.transports.stdio import PipeTransport
+from accord_coder.agent import Coder
+from accord_coder.settings import Settings
+from coder.harness import scripted
 from coder.scripted_model import ScriptedModel, tool_prompt
 from raw_mcp_provider import BOTH, SERVER, raw_provider_on
 from requirement import requirement
-
-pytestmark = pytest.mark.slow  # each starts the coder
 
 TERMS = {"lane": "a queue of messages"}
 
@@ -34,9 +32,10 @@ def lookup(term: str) -> str:
 @BOTH
 @requirement("R-MOA-09", "R-MOA-11", "R-MOA-12", "R-MOA-13")
 async def test_coder_calls_a_function_of_the_client(version: int, tmp_path: Path) -> None:
-    command = [sys.executable, "-W", "error", "-m", "coder.program", str(tmp_path / "data")]
-    env = {**os.environ, "PYTHONPATH": PYTHONPATH}
-    async with raw_provider_on(process(*command, env=env)(), version) as client:
+    (from_here, to_there), (from_there, to_here) = os.pipe(), os.pipe()
+    coder = Coder(Settings(data=tmp_path / "data"), model=ScriptedModel())
+    serving = asyncio.ensure_future(accord.serve(coder, PipeTransport(from_here, to_here)))
+    async with raw_provider_on(PipeTransport(from_there, to_there), version) as client:
         await client.open(SERVER, cwd=str(tmp_path))
         use = tool_prompt([("mcp__tools__lookup", {"term": "lane"})])
         prompt = client.prompt(use)
@@ -64,6 +63,7 @@ async def test_coder_calls_a_function_of_the_client(version: int, tmp_path: Path
         assert await client.cancelled.get() == asked["id"]
         client.fail(asked["id"], -32800)
         await ended(client, prompt)
+    await serving
 
 
 async def ended(client: Any, prompt: asyncio.Future[Any]) -> None:
@@ -83,9 +83,7 @@ async def test_coder_calls_a_function_given_by_the_client_s_api(
             raise ToolError(f"nobody knows {term}")
         return times * TERMS[term]
 
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), tools=[explain]
-    ) as harness:
+    async with scripted(tmp_path, version, tools=[explain]) as harness:
         found = await harness.use("mcp__tools__explain", term="lane", times=2)
         assert found.text.startswith("a queue of messagesa queue of messages")
         failed = await harness.use("mcp__tools__explain", term="tree")

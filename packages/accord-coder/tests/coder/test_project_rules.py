@@ -113,14 +113,15 @@ from accord_coder.permissions.rules import Rule
 
 book = ProjectRules(sys.argv[1], TrustStore(Path(sys.argv[2])))
 sys.stdin.readline()
-for number in range(20):
+for number in range(10):
     assert book.add(Rule("allow", "edit", f"{sys.argv[3]}-{number}.py")) is None
 """
 
 
 def test_concurrent_changes_of_the_rules_lose_none(project: Path, tmp_path: Path) -> None:
     data = tmp_path / "data" / "rules"
-    command = [sys.executable, "-c", ADDS, str(project), str(data)]
+    (tmp_path / "adds.py").write_text(ADDS)
+    command = [sys.executable, str(tmp_path / "adds.py"), str(project), str(data)]
     started = [
         subprocess.Popen([*command, f"{name}"], stdin=subprocess.PIPE, text=True)
         for name in range(3)
@@ -133,7 +134,7 @@ def test_concurrent_changes_of_the_rules_lose_none(project: Path, tmp_path: Path
         process.communicate(timeout=30)
         assert process.returncode == 0
     rules = ProjectRules(str(project), TrustStore(data)).read().rules
-    assert {rule.pattern for rule in rules} == {f"{n}-{m}.py" for n in range(3) for m in range(20)}
+    assert {rule.pattern for rule in rules} == {f"{n}-{m}.py" for n in range(3) for m in range(10)}
     left = {path.name for path in (project / ".accord").iterdir()}
     assert left <= {"permissions.toml", ".lock"}
 

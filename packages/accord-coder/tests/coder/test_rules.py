@@ -23,9 +23,8 @@ def covers(effect: Effect, kind: str, pattern: str, subject: str) -> bool:
     return Rule(effect, kind, pattern).covers(kind, subject, project=PROJECT)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "path", "covered"),
-    [
+def test_paths_are_compared_by_component() -> None:
+    for pattern, path, covered in [
         ("src/*", "src/a.py", True),
         ("src/*", "src/b/a.py", False),
         ("src/**", "src/b/a.py", True),
@@ -43,10 +42,9 @@ def covers(effect: Effect, kind: str, pattern: str, subject: str) -> bool:
         ("SRC/a.py", "src/a.py", False),
         ("../**", "../other/a.py", False),
         ("src", "src/a.py", False),
-    ],
-)
-def test_paths_are_compared_by_component(pattern: str, path: str, covered: bool) -> None:
-    assert covers("allow", "edit", pattern, f"{PROJECT}/{path}") is covered
+    ]:
+        found = covers("allow", "edit", pattern, f"{PROJECT}/{path}")
+        assert found is covered, (pattern, path)
 
 
 def test_deny_rules_ignore_case() -> None:
@@ -58,9 +56,8 @@ def test_absolute_pattern_applies_everywhere_and_relative_ones_inside() -> None:
     assert not covers("allow", "read", "**", "/etc/hosts")
 
 
-@pytest.mark.parametrize(
-    ("pattern", "command", "covered"),
-    [
+def test_allowed_command_cannot_hide_another() -> None:
+    for pattern, command, covered in [
         ("git status", "git status", True),
         ("git status", "git status -s", False),
         ("git status *", "git status", True),
@@ -81,15 +78,12 @@ def test_absolute_pattern_applies_everywhere_and_relative_ones_inside() -> None:
         ("'git' 'status'", "git status", True),
         ("git *; rm *", "git x; rm y", False),
         ("echo 'a b'", "echo a b", False),
-    ],
-)
-def test_allowed_command_cannot_hide_another(pattern: str, command: str, covered: bool) -> None:
-    assert covers("allow", "execute", pattern, command) is covered
+    ]:
+        assert covers("allow", "execute", pattern, command) is covered, (pattern, command)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "command", "covered"),
-    [
+def test_denied_command_is_found_inside_others() -> None:
+    for pattern, command, covered in [
         ("git push *", "git push -f", True),
         ("git push *", "ls; git push", True),
         ("git push *", "sudo git push", True),
@@ -99,15 +93,12 @@ def test_allowed_command_cannot_hide_another(pattern: str, command: str, covered
         ("git push *", "git status", False),
         ("sudo *", "sudo ls", True),
         ("*", "ls; rm x", True),
-    ],
-)
-def test_denied_command_is_found_inside_others(pattern: str, command: str, covered: bool) -> None:
-    assert covers("reject", "execute", pattern, command) is covered
+    ]:
+        assert covers("reject", "execute", pattern, command) is covered, (pattern, command)
 
 
-@pytest.mark.parametrize(
-    ("url", "host"),
-    [
+def test_host_is_the_one_that_is_contacted() -> None:
+    for url, host in [
         ("https://Docs.Example.org/3/", "docs.example.org"),
         ("https://docs.example.org.", "docs.example.org"),
         ("https://docs.example.org:443/", "docs.example.org"),
@@ -118,10 +109,8 @@ def test_denied_command_is_found_inside_others(pattern: str, command: str, cover
         ("file:///etc/passwd", None),
         ("https://docs.example.org:x/", None),
         ("docs.example.org", None),
-    ],
-)
-def test_host_is_the_one_that_is_contacted(url: str, host: str | None) -> None:
-    assert host_of(url) == host
+    ]:
+        assert host_of(url) == host, (url, host)
 
 
 def test_hosts_are_compared_completely() -> None:
@@ -256,15 +245,15 @@ def _commands(table: str) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize(("pattern", "command"), _commands(RISKY))
-def test_star_excludes_options_that_write_or_run(pattern: str, command: str) -> None:
-    assert not covers("allow", "execute", pattern, command)
-    assert covers("reject", "execute", pattern, command)
+def test_star_excludes_options_that_write_or_run() -> None:
+    for pattern, command in _commands(RISKY):
+        assert not covers("allow", "execute", pattern, command), (pattern, command)
+        assert covers("reject", "execute", pattern, command), (pattern, command)
 
 
-@pytest.mark.parametrize(("pattern", "command"), _commands(TAME))
-def test_star_covers_the_words_before_it(pattern: str, command: str) -> None:
-    assert covers("allow", "execute", pattern, command)
+def test_star_covers_the_words_before_it() -> None:
+    for pattern, command in _commands(TAME):
+        assert covers("allow", "execute", pattern, command), (pattern, command)
 
 
 def test_rule_that_names_an_option_covers_it() -> None:
@@ -273,10 +262,10 @@ def test_rule_that_names_an_option_covers_it() -> None:
     assert covers("allow", "execute", "find . -exec *", "find . -exec ls")
 
 
-@pytest.mark.parametrize(("pattern", "command"), _commands(RISKY))
-def test_always_for_one_command_covers_no_other(pattern: str, command: str) -> None:
-    offered = suggest_rule("allow", "execute", command, project=PROJECT)
-    assert offered is None or offered.pattern == command
+def test_always_for_one_command_covers_no_other() -> None:
+    for pattern, command in _commands(RISKY):
+        offered = suggest_rule("allow", "execute", command, project=PROJECT)
+        assert offered is None or offered.pattern == command, (pattern, command)
 
 
 def test_rule_applies_to_its_kind_only() -> None:
@@ -284,9 +273,8 @@ def test_rule_applies_to_its_kind_only() -> None:
     assert not rule.covers("edit", f"{PROJECT}/a", project=PROJECT)
 
 
-@pytest.mark.parametrize(
-    ("kind", "subject", "pattern"),
-    [
+def test_always_covers_the_requested_action() -> None:
+    for kind, subject, pattern in [
         ("edit", f"{PROJECT}/src/a.py", "src/a.py"),
         ("edit", f"{PROJECT}/a[1]*.py", "a[[]1][*].py"),
         ("read", "/etc/hosts", "/etc/hosts"),
@@ -298,13 +286,11 @@ def test_rule_applies_to_its_kind_only() -> None:
         ("execute", " * ", None),
         ("fetch", "https://a@b/", None),
         ("none", "x", None),
-    ],
-)
-def test_always_covers_the_requested_action(kind: str, subject: str, pattern: str | None) -> None:
-    rule = suggest_rule("allow", kind, subject, project=PROJECT)
-    assert (rule.pattern if rule is not None else None) == pattern
-    if rule is not None:
-        assert rule.covers(kind, subject, project=PROJECT)
+    ]:
+        rule = suggest_rule("allow", kind, subject, project=PROJECT)
+        assert (rule.pattern if rule is not None else None) == pattern, (kind, subject, pattern)
+        if rule is not None:
+            assert rule.covers(kind, subject, project=PROJECT), (kind, subject, pattern)
 
 
 def test_rules_survive_a_round_trip_through_their_document() -> None:
@@ -312,13 +298,16 @@ def test_rules_survive_a_round_trip_through_their_document() -> None:
     assert rules_from(rules_to(rules)) == rules
 
 
-@pytest.mark.parametrize(
-    "document",
-    [{"allow": "all"}, {"deny": {}}, {"allow": {"fly": []}}, {"allow": {"edit": "x"}}, {"x": 1}],
-)
-def test_invalid_rule_is_named(document: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"expected|there is no"):
-        rules_from(document)
+def test_invalid_rule_is_named() -> None:
+    for document in [
+        {"allow": "all"},
+        {"deny": {}},
+        {"allow": {"fly": []}},
+        {"allow": {"edit": "x"}},
+        {"x": 1},
+    ]:
+        with pytest.raises(ValueError, match=r"expected|there is no"):
+            rules_from(document)
 
 
 def test_length_of_a_pattern_is_limited() -> None:
@@ -327,10 +316,12 @@ def test_length_of_a_pattern_is_limited() -> None:
     assert suggest_rule("allow", "edit", f"{PROJECT}/{'a' * 1001}", project=PROJECT) is None
 
 
-@pytest.mark.parametrize("kind", ["edit", "mcp"])
-def test_matching_is_fast_for_any_rule(kind: str) -> None:
-    began = time.process_time()
-    for pattern in ("*a" * 40 + "b", "**/*a" * 40 + "b", "**a" * 100 + "b"):
-        for effect in EFFECTS:
-            assert not covers(effect, kind, pattern, f"{PROJECT}/" + ("a" * 200 + "/") * 15)
-    assert time.process_time() - began < 2
+def test_matching_is_fast_for_any_rule() -> None:
+    for kind in ["edit", "mcp"]:
+        began = time.process_time()
+        for pattern in ("*a" * 40 + "b", "**/*a" * 40 + "b", "**a" * 100 + "b"):
+            for effect in EFFECTS:
+                assert not covers(effect, kind, pattern, f"{PROJECT}/" + ("a" * 200 + "/") * 15), (
+                    kind
+                )
+        assert time.process_time() - began < 2, kind

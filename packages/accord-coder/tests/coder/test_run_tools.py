@@ -13,15 +13,14 @@ from accord_coder.prompt import TOOLS
 from accord_coder.settings import Settings
 from accord_coder.tool_results import Access, Outcome
 from accord_coder.tools import Tool
-from coder.harness import BOTH, coder_session
-from coder.scripted_model import ScriptedModel
+from coder.harness import BOTH, scripted
 
 
 @BOTH
 async def test_tools_of_one_response_run_in_order(version: int, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a")
     (tmp_path / "b.txt").write_text("b")
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path, version) as harness:
         results = await harness.uses(
             ("read", {"path": "a.txt"}),
             ("read", {"path": "b.txt"}),
@@ -33,53 +32,53 @@ async def test_tools_of_one_response_run_in_order(version: int, tmp_path: Path) 
         assert [call.name for call in harness.calls] == ["read", "read", "write", "read"]
 
 
-@BOTH
-async def test_failed_tool_does_not_stop_the_others(version: int, tmp_path: Path) -> None:
+async def test_failed_tool_does_not_stop_the_others(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("b")
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         first, second = await harness.uses(("read", {"path": "a"}), ("read", {"path": "b.txt"}))
         assert (first.failed, second.text) == (True, "b")
         assert [call.status for call in harness.calls] == ["failed", "completed"]
         assert harness.stop_reason == "end_turn"
 
 
-@BOTH
-@pytest.mark.parametrize(
-    ("name", "arguments", "reason"),
-    [
-        ("no_such", "{}", "Unknown tool no_such: expected one of ask, delete, edit,"),
-        ("read", "{", "The arguments of read are not valid"),
-        ("read", "{}", "missing required field `path`"),
-        ("read", '{"path": "a", "line": 0}', "Expected `int` >= 1 - at `$.line`"),
-        ("read", "", "missing required field `path`"),
-        ("read", '{"path": "a\\u0000.txt"}', "NUL characters"),
-        ("execute", '{"command": "ls \\u0000"}', "NUL characters"),
-        ("read", f'{{"path": "{"a/" * 2100}b"}}', "longer than 4096 characters"),
-        ("write", f'{{"path": "{"a/" * 2100}b", "text": ""}}', "longer than 4096 characters"),
-    ],
-)
-async def test_invalid_tool_use_is_reported_and_shown(
-    version: int, name: str, arguments: str, reason: str, tmp_path: Path
-) -> None:
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
-        (result,) = await harness.uses((name, arguments))
-        assert result.failed
-        assert reason in result.text
-        assert harness.call.status == "failed"
-        assert harness.call.raw_output == {"error": result.text}
+async def test_invalid_tool_use_is_reported_and_shown(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as harness:
+        for name, arguments, reason in [
+            ("no_such", "{}", "Unknown tool no_such: expected one of ask, delete, edit,"),
+            ("read", "{", "The arguments of read are not valid"),
+            ("read", "{}", "missing required field `path`"),
+            ("read", '{"path": "a", "line": 0}', "Expected `int` >= 1 - at `$.line`"),
+            ("read", "", "missing required field `path`"),
+            ("read", '{"path": "a\\u0000.txt"}', "NUL characters"),
+            ("execute", '{"command": "ls \\u0000"}', "NUL characters"),
+            ("read", f'{{"path": "{"a/" * 2100}b"}}', "longer than 4096 characters"),
+            ("write", f'{{"path": "{"a/" * 2100}b", "text": ""}}', "longer than 4096 characters"),
+        ]:
+            (result,) = await harness.uses((name, arguments))
+            assert result.failed, name
+            assert reason in result.text, name
+            assert harness.call.status == "failed", name
+            assert harness.call.raw_output == {"error": result.text}, name
 
 
 @BOTH
 async def test_rejection_by_the_mode_is_reported_and_shown(version: int, tmp_path: Path) -> None:
     settings = Settings(mode="plan")
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), settings=settings
-    ) as harness:
+    async with scripted(tmp_path, version, settings=settings) as harness:
         result = await harness.use("execute", command="touch made")
         assert "Plan mode" in result.text
         assert harness.call.status == ("failed" if version == 1 else "cancelled")
         assert harness.call.raw_output == {"error": result.text}
         assert harness.call.content == (result.text,)
+
+
+def test_models_are_told_the_arguments_of_each_tool() -> None:
+    for tool in TOOLS:
+        schema = tool.spec.parameters
+        assert tuple(schema["properties"]) == tool.arguments_type.__struct_fields__, tool.name
+        assert "title" not in schema
+    (edit,) = (tool.spec.parameters for tool in TOOLS if tool.name == "edit")
+    assert edit["properties"]["edits"]["items"]["$ref"].removeprefix("#/$defs/") in edit["$defs"]
 
 
 class Nothing(Struct, frozen=True):
@@ -108,7 +107,6 @@ class Broken(Tool[Nothing]):
         raise self.error
 
 
-@BOTH
 @pytest.mark.parametrize(
     ("error", "reported"),
     [
@@ -128,10 +126,10 @@ class Broken(Tool[Nothing]):
     ],
 )
 async def test_model_receives_any_error_of_a_tool(
-    version: int, error: Exception, reported: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: Exception, reported: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("accord_coder.prompt.TOOLS", (*TOOLS, Broken(error)))
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         assert (await harness.use("broken")).text == reported
         assert harness.stop_reason == "end_turn"
 
@@ -139,7 +137,7 @@ async def test_model_receives_any_error_of_a_tool(
 async def test_lost_client_ends_the_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = Broken(TransportError("gone"))
     monkeypatch.setattr("accord_coder.prompt.TOOLS", (*TOOLS, broken))
-    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         with pytest.raises(InternalError):  # the client is connected: another connection is lost
             await harness.uses(("broken", {}), ("broken", {}))
 

@@ -11,54 +11,28 @@ import pytest
 from accord_coder.permissions.command_lines import NamedFiles, files_named
 from accord_coder.permissions.sensitive_files import GUARDED, is_guarded, is_secret, sensitive_below
 
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/p/.env",
-        "/p/.ENV",
-        "/p/.env.production",
-        "/p/prod.env",
-        "/p/server.pem",
-        "/p/server.key",
-        "/home/me/.ssh/id_rsa",
-        "/home/me/.ssh/config",
-        "/p/id_ed25519",
-        "/p/.netrc",
-        "/p/.npmrc",
-        "/p/.pypirc",
-        "/home/me/.aws/credentials",
-        "/p/credentials.json",
-        "/p/.git-credentials",
-        "/p/.git/config",
-        "/home/me/.kube/config",
-        "/home/me/.docker/config.json",
-        "/home/me/.config/gcloud/x/y.db",
-        "/p/terraform.tfstate",
-        "/p/secrets.yaml",
-    ],
-)
-def test_secrets_are_recognised_by_path(path: str) -> None:
-    assert is_secret(path)
+SECRETS = """
+/p/.env /p/.ENV /p/.env.production /p/prod.env /p/server.pem /p/server.key /home/me/.ssh/id_rsa
+/home/me/.ssh/config /p/id_ed25519 /p/.netrc /p/.npmrc /p/.pypirc /home/me/.aws/credentials
+/p/credentials.json /p/.git-credentials /p/.git/config /home/me/.kube/config
+/home/me/.docker/config.json /home/me/.config/gcloud/x/y.db /p/terraform.tfstate /p/secrets.yaml
+""".split()  # noqa: SIM905  # a list of words
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/p/.env.example",
-        "/p/.env.sample",
-        "/p/id_rsa.pub",
-        "/p/environment.py",
-        "/p/keys.py",
-        "/p/secrets.py",
-        "/p/config.json",
-        "/p/monkey",
-        "/home/me/.ssh/id_rsa.pub",
-        "",
-    ],
-)
-def test_other_files_are_not_secrets(path: str) -> None:
-    assert not is_secret(path)
+def test_secrets_are_recognised_by_path() -> None:
+    for path in SECRETS:
+        assert is_secret(path), path
+
+
+NO_SECRETS = """
+/p/.env.example /p/.env.sample /p/id_rsa.pub /p/environment.py /p/keys.py /p/secrets.py
+/p/config.json /p/monkey /home/me/.ssh/id_rsa.pub
+""".split()  # noqa: SIM905  # a list of words
+
+
+def test_other_files_are_not_secrets() -> None:
+    for path in ["", *NO_SECRETS]:
+        assert not is_secret(path), path
 
 
 # Files that some program runs or obeys unasked.
@@ -102,36 +76,37 @@ nuget.config Directory.Build.props Directory.Build.targets .config/dotnet-tools.
 """.split()  # noqa: SIM905  # a list of words
 
 
-@pytest.mark.parametrize("name", RUN)
-def test_file_that_a_program_runs_is_guarded(name: str) -> None:
-    assert is_guarded(f"/p/{name}")
-    assert is_guarded(f"/p/{name.upper()}")  # as on file systems of macOS and Windows
+OF_A_PROJECT = """
+src/a.py Makefile package.json pyproject.toml conftest.py README.md docs/agents.html git/x
+github/workflows/ci.yml .github/ISSUE_TEMPLATE/bug.md config.toml settings.json tasks.json
+mise/readme.md .gitignore .editorconfig Cargo.toml build.rs fish/config.fish
+""".split()  # noqa: SIM905  # a list of words
 
 
-@pytest.mark.parametrize(
-    "path",
-    """
-    src/a.py Makefile package.json pyproject.toml conftest.py README.md docs/agents.html git/x
-    github/workflows/ci.yml .github/ISSUE_TEMPLATE/bug.md config.toml settings.json tasks.json
-    mise/readme.md .gitignore .editorconfig Cargo.toml build.rs fish/config.fish
-    """.split(),  # noqa: SIM905  # a list of words
-)
-def test_file_of_the_project_itself_is_not_guarded(path: str) -> None:
-    assert not is_guarded(f"/p/{path}")
+def test_file_that_a_program_runs_is_guarded() -> None:
+    for name in RUN:
+        assert is_guarded(f"/p/{name}"), name
+        assert is_guarded(f"/p/{name.upper()}"), name  # as on file systems of macOS and Windows
 
 
-@pytest.mark.parametrize(
-    "name", [".env ", ".env.", ".ENV::$DATA", ".e\u200cnv", ".\u017f\u017fh/x", "a.\u212aey"]
-)
-def test_case_variants_of_a_secret_are_secrets(name: str) -> None:
-    assert is_secret(f"/p/{name}")
+def test_file_of_the_project_itself_is_not_guarded() -> None:
+    for path in OF_A_PROJECT:
+        assert not is_guarded(f"/p/{path}"), path
 
 
-@pytest.mark.parametrize(
-    "name", [".git /config", ".g\u200cit/hooks/x", ".git::$INDEX_ALLOCATION/config", ".z\u017fhrc"]
-)
-def test_case_variants_of_a_guarded_file_are_guarded(name: str) -> None:
-    assert is_guarded(f"/p/{name}")
+def test_case_variants_of_a_secret_are_secrets() -> None:
+    for name in [".env ", ".env.", ".ENV::$DATA", ".e\u200cnv", ".\u017f\u017fh/x", "a.\u212aey"]:
+        assert is_secret(f"/p/{name}"), name
+
+
+def test_case_variants_of_a_guarded_file_are_guarded() -> None:
+    for name in [
+        ".git /config",
+        ".g\u200cit/hooks/x",
+        ".git::$INDEX_ALLOCATION/config",
+        ".z\u017fhrc",
+    ]:
+        assert is_guarded(f"/p/{name}"), name
 
 
 def test_each_row_of_the_table_matches_and_has_a_source() -> None:
@@ -145,9 +120,8 @@ def test_each_row_of_the_table_matches_and_has_a_source() -> None:
         assert is_guarded(f"/p/{name}x" if name.endswith("/") else f"/p/{name}"), row
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+def test_secret_is_found_in_a_command() -> None:
+    for command in [
         "cat .env",
         "cat ./.env",
         "grep -r x .env.local",
@@ -167,15 +141,13 @@ def test_each_row_of_the_table_matches_and_has_a_source() -> None:
         "git show HEAD:.env",
         "git show 'HEAD':\".env\"",
         "sh -c \"cat .e'n'v\"",
-    ],
-)
-def test_secret_is_found_in_a_command(command: str) -> None:
-    assert named(command).secret is not None
+    ]:
+        assert named(command).secret is not None, command
 
 
-@pytest.mark.parametrize("command", ["git status", "ls *", "pytest tests/*.py", "grep -r env ."])
-def test_usual_commands_name_no_secrets(command: str) -> None:
-    assert named(command) == NamedFiles()
+def test_usual_commands_name_no_secrets() -> None:
+    for command in ["git status", "ls *", "pytest tests/*.py", "grep -r env ."]:
+        assert named(command) == NamedFiles(), command
 
 
 def named(command: str, cwd: Path = Path("/p")) -> NamedFiles:
@@ -183,9 +155,8 @@ def named(command: str, cwd: Path = Path("/p")) -> NamedFiles:
     return files_named(command, str(cwd), lambda real: f"{real}/".startswith(f"{cwd}/"))
 
 
-@pytest.mark.parametrize(
-    ("command", "found"),
-    [
+def test_guarded_file_is_found_in_a_command_that_can_change_it() -> None:
+    for command, found in [
         ("cp x .git/config", ".git/config"),
         ("cp x --target-directory=.git/hooks", ".git/hooks"),
         ("tee .z'e'd/tasks.json", ".zed/tasks.json"),
@@ -199,12 +170,8 @@ def named(command: str, cwd: Path = Path("/p")) -> NamedFiles:
         ("cat AGENTS.md | head", None),
         ("grep x .github/workflows/ci.yml", None),
         ("git commit -m 'improve AGENTS.md'", None),
-    ],
-)
-def test_guarded_file_is_found_in_a_command_that_can_change_it(
-    command: str, found: str | None
-) -> None:
-    assert named(command).guarded == found
+    ]:
+        assert named(command).guarded == found, (command, found)
 
 
 def test_directory_in_a_command_is_found() -> None:
@@ -214,9 +181,8 @@ def test_directory_in_a_command_is_found() -> None:
     assert named("rg word", Path("/p/secrets")) == named("rg word", Path("/p/src"))
 
 
-@pytest.mark.parametrize(
-    ("command", "outside"),
-    [
+def test_outside_path_is_found_in_a_command() -> None:
+    for command, outside in [
         ("ls -I/etc", True),
         ("ls --x=/etc", True),
         ("ls ../x", True),
@@ -238,10 +204,8 @@ def test_directory_in_a_command_is_found() -> None:
         ("cat //./proc/self/cwd/x", True),
         ("ls /p/x", False),
         ("/usr/bin/ls x", False),
-    ],
-)
-def test_outside_path_is_found_in_a_command(command: str, outside: bool) -> None:
-    assert named(command).outside is outside
+    ]:
+        assert named(command).outside is outside, (command, outside)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
@@ -262,20 +226,17 @@ def test_links_in_a_command_are_resolved(tmp_path: Path) -> None:
     assert not named("cat x/out.txt", project).outside
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+def test_long_commands_are_checked_fast() -> None:
+    for command in [
         "x " + "a=" * 15_000,
         "x '" + "a " * 15_000 + "'",
         'x "' + "$(a " * 6_000 + '"',
         "cat > x <<E\n" + "".join(f"word{number} = b/c:d\n" for number in range(1_700)) + "E",
-    ],
-)
-def test_long_commands_are_checked_fast(command: str) -> None:
-    files_named("x", "/p", lambda _: True)  # reads the table
-    begin = time.process_time()
-    files_named(command, "/p", lambda _: True)
-    assert time.process_time() - begin < 2.0
+    ]:
+        files_named("x", "/p", lambda _: True)  # reads the table
+        begin = time.process_time()
+        files_named(command, "/p", lambda _: True)
+        assert time.process_time() - begin < 2.0, command
 
 
 def test_directory_contains_everything_below_it(tmp_path: Path) -> None:

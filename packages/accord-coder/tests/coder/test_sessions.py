@@ -25,7 +25,7 @@ from accord.transports.stdio import PipeTransport
 from accord_coder.agent import UserStore
 from accord_coder.models.base import Answer, Message, Prompt, Results
 from accord_coder.settings import Settings
-from coder.harness import BOTH, CoderHarness, coder_session
+from coder.harness import BOTH, CoderHarness, scripted
 from coder.scripted_model import ScriptedModel, tool_prompt
 from raw_peer import QUICK
 from versions import only
@@ -50,10 +50,9 @@ def shown(message: Message) -> Any:
             return "results", [(r.name, r.content, r.failed) for r in results]
 
 
-@BOTH
-async def test_new_session_requires_a_directory(version: int, tmp_path: Path) -> None:
+async def test_new_session_requires_a_directory(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("one\n")
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         for cwd, why in (
             (tmp_path / "none", "does not exist"),
             (tmp_path / "notes.txt", "is not a directory"),
@@ -63,20 +62,15 @@ async def test_new_session_requires_a_directory(version: int, tmp_path: Path) ->
         assert list(harness.coder.sessions) == [harness.session.id]
 
 
-@BOTH
-async def test_session_with_a_missing_directory_can_be_read(version: int, tmp_path: Path) -> None:
+async def test_session_with_a_missing_directory_can_be_read(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     settings = Settings(data=tmp_path / "data")
-    async with coder_session(
-        version, cwd=project, model=ScriptedModel(), settings=settings
-    ) as harness:
+    async with scripted(project, settings=settings) as harness:
         await harness.prompt("Hello")
         session_id = harness.session.id
     project.rmdir()
-    again = coder_session(
-        version, cwd=project, model=ScriptedModel(), settings=settings, load=session_id
-    )
+    again = scripted(project, settings=settings, load=session_id)
     async with again as harness:
         assert harness.session.transcript.messages
 
@@ -87,9 +81,7 @@ async def test_loaded_session_is_replayed_and_known_to_the_model(
 ) -> None:
     (tmp_path / "notes.txt").write_text("eins\nzwei\n")
     settings = Settings(data=tmp_path / "data")
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), settings=settings
-    ) as harness:
+    async with scripted(tmp_path, version, settings=settings) as harness:
         await harness.use("read", path="notes.txt")
         await harness.use("read", path="missing.txt")
         await harness.use("write", path="new.txt", text="x\n")
@@ -97,9 +89,7 @@ async def test_loaded_session_is_replayed_and_known_to_the_model(
         before = [shown(message) for message in last_messages_to_model(harness)]
         calls = [(call.id, call.title, call.status) for call in harness.calls]
         session_id = harness.session.id
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), settings=settings, load=session_id
-    ) as harness:
+    async with scripted(tmp_path, version, settings=settings, load=session_id) as harness:
         assert [(call.id, call.title, call.status) for call in harness.calls] == calls
         await harness.prompt("go on")
         after = [shown(message) for message in last_messages_to_model(harness)]
@@ -107,18 +97,13 @@ async def test_loaded_session_is_replayed_and_known_to_the_model(
     assert after[-1] == ("prompt", ("go on",))
 
 
-@BOTH
-async def test_image_is_known_to_the_model_after_a_load(version: int, tmp_path: Path) -> None:
+async def test_image_is_known_to_the_model_after_a_load(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(16))
     settings = Settings(data=tmp_path / "data")
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), settings=settings
-    ) as harness:
+    async with scripted(tmp_path, settings=settings) as harness:
         first = await harness.use("read", path="a.png")
         session_id = harness.session.id
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), settings=settings, load=session_id
-    ) as harness:
+    async with scripted(tmp_path, settings=settings, load=session_id) as harness:
         await harness.prompt("go on")
         results = [
             message for message in last_messages_to_model(harness) if isinstance(message, Results)
@@ -126,47 +111,34 @@ async def test_image_is_known_to_the_model_after_a_load(version: int, tmp_path: 
         assert results[0].results[0].content == first.content
 
 
-@BOTH
-async def test_slash_commands_are_not_sent_to_the_model(version: int, tmp_path: Path) -> None:
+async def test_slash_commands_are_not_sent_to_the_model(tmp_path: Path) -> None:
     settings = Settings(data=tmp_path / "data")
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), settings=settings
-    ) as harness:
+    async with scripted(tmp_path, settings=settings) as harness:
         await harness.prompt("/help")
         await harness.prompt("hello")
         await harness.prompt("/mode acceptEdits")
         session_id = harness.session.id
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), settings=settings, load=session_id
-    ) as harness:
+    async with scripted(tmp_path, settings=settings, load=session_id) as harness:
         await harness.prompt("go on")
         said = [m.content for m in last_messages_to_model(harness) if isinstance(m, Prompt)]
         assert said == [("hello",), ("go on",)]
         assert harness.state.mode == "acceptEdits"
 
 
-@BOTH
-async def test_unavailable_mode_is_not_restored(version: int, tmp_path: Path) -> None:
+async def test_unavailable_mode_is_not_restored(tmp_path: Path) -> None:
     data = tmp_path / "data"
     bold = Settings(data=data, bypass=True)
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), settings=bold
-    ) as harness:
+    async with scripted(tmp_path, settings=bold) as harness:
         await harness.session.set_option("mode", "bypassPermissions")
         await harness.prompt("hello")
         session_id = harness.session.id
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), settings=Settings(data=data), load=session_id
-    ) as harness:
+    async with scripted(tmp_path, settings=Settings(data=data), load=session_id) as harness:
         assert harness.state.mode == "default"
 
 
-@BOTH
-async def test_title_is_the_first_prompt(version: int, tmp_path: Path) -> None:
+async def test_title_is_the_first_prompt(tmp_path: Path) -> None:
     settings = Settings(data=tmp_path / "data")
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), settings=settings
-    ) as harness:
+    async with scripted(tmp_path, settings=settings) as harness:
         await harness.prompt("/help")
         await harness.prompt(f"  Mend   the build {'very ' * 20}soon\nplease")
         await harness.prompt("And more")
@@ -182,9 +154,7 @@ async def test_sessions_are_listed_forked_archived_renamed_and_deleted(
     version: int, tmp_path: Path
 ) -> None:
     settings = Settings(data=tmp_path / "data")
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), settings=settings
-    ) as harness:
+    async with scripted(tmp_path, version, settings=settings) as harness:
         agent, first = harness.agent, harness.session.id
         await harness.prompt("hello")
         fork = await agent.fork_session(first, tmp_path)
@@ -209,12 +179,9 @@ async def test_sessions_are_listed_forked_archived_renamed_and_deleted(
         assert elsewhere == []
 
 
-@BOTH
-async def test_long_list_is_paged(version: int, tmp_path: Path) -> None:
+async def test_long_list_is_paged(tmp_path: Path) -> None:
     settings = Settings(data=tmp_path / "data")
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), settings=settings
-    ) as harness:
+    async with scripted(tmp_path, settings=settings) as harness:
         ids = {harness.session.id}
         for _ in range(60):
             ids.add((await harness.agent.new_session(tmp_path)).id)
@@ -234,9 +201,7 @@ async def test_session_killed_during_a_turn_loads_all_sent_updates(
     store = SqliteStore(tmp_path / "data" / "sessions.sqlite")
     (stored,) = (await store.list()).sessions
     await store.aclose()
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), settings=settings, load=stored.id
-    ) as harness:
+    async with scripted(tmp_path, version, settings=settings, load=stored.id) as harness:
         status = "failed" if version == 1 else "cancelled"
         assert [(call.title, call.status) for call in harness.calls] == [
             ("Read notes.txt", "completed"),
@@ -295,15 +260,12 @@ async def _prompt_and_kill(
                     pass
 
 
-@BOTH
 async def test_unwritable_data_directory_does_not_stop_the_agent(
-    version: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("")
     settings = Settings(data=tmp_path / "file")
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), settings=settings
-    ) as harness:
+    async with scripted(tmp_path, settings=settings) as harness:
         assert await harness.prompt("hello") == "nothing to do"
     assert "sessions are not stored" in caplog.text
 

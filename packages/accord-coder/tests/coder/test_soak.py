@@ -18,7 +18,7 @@ from accord import ToolCall
 from accord.transports import guardian
 from accord_coder.agent import Coder
 from accord_coder.settings import Settings
-from coder.harness import BOTH, CoderHarness, coder_session
+from coder.harness import CoderHarness, coder_session
 from coder.scripted_model import ScriptedModel, tool_prompt
 
 TURNS = 120
@@ -80,18 +80,17 @@ def handles() -> int:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-@BOTH
-async def test_cancelled_turns_leave_nothing(version: int, tmp_path: Path) -> None:
+async def test_cancelled_turns_leave_nothing(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("one\ntwo\n")
     (tmp_path / ".env").write_text("A=1\n")
-    chance = random.Random(version)
+    chance = random.Random()
     coder = Coder(Settings(data=tmp_path / "data"), model=Forgetful())
     stops: Counter[str] = Counter()
     before: tuple[int, int, int] | None = None
     others = children()  # what forks programs for the tests
     # The client's state of a session is freed with its connection.
     for _ in range(TURNS // TURNS_OF_ONE):
-        async with coder_session(version, cwd=tmp_path, model=coder.model, coder=coder) as harness:
+        async with coder_session(cwd=tmp_path, model=coder.model, coder=coder) as harness:
             for _ in range(TURNS_OF_ONE):
                 stops[await one_turn(harness, chance)] += 1
             assert len(coder.sessions) == 1

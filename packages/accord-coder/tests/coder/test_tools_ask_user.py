@@ -9,18 +9,16 @@ import pytest
 
 from accord import PermissionRequest, PlanEntry
 from accord_coder.settings import Settings
-from coder.harness import BOTH, coder_session
-from coder.scripted_model import ScriptedModel
+from coder.harness import BOTH, scripted
 
 
-@BOTH
-async def test_complete_plan_is_shown(version: int, tmp_path: Path) -> None:
+async def test_complete_plan_is_shown(tmp_path: Path) -> None:
     entries = [
         {"content": "Look", "status": "completed", "priority": "high"},
         {"content": "Change", "status": "in_progress"},
         {"content": "Test"},
     ]
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         result = await harness.use("plan", entries=entries)
         assert not result.failed
         plan = harness.session.transcript.plan
@@ -54,9 +52,7 @@ def answering(*answers: Any) -> Any:
 @BOTH
 async def test_question_is_asked_in_a_form(version: int, tmp_path: Path) -> None:
     on_elicit_form = answering({"answer": "blue"}, {"answer": "a"}, {"answer": ["a", "b"]})
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), on_elicit_form=on_elicit_form
-    ) as harness:
+    async with scripted(tmp_path, version, on_elicit_form=on_elicit_form) as harness:
         assert (await harness.use("ask", question="Which colour?")).text == "blue"
         one = await harness.use("ask", question="Which?", choices=["a", "b", "a"])
         assert one.text == "a"
@@ -70,21 +66,15 @@ async def test_question_is_asked_in_a_form(version: int, tmp_path: Path) -> None
         assert harness.call.status == "completed"
 
 
-@BOTH
-async def test_client_without_forms_makes_the_model_ask_in_text(
-    version: int, tmp_path: Path
-) -> None:
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+async def test_client_without_forms_makes_the_model_ask_in_text(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as harness:
         result = await harness.use("ask", question="Which?")
         assert result.failed
         assert "ask in the text of your answer" in result.text
 
 
-@BOTH
-async def test_unanswered_question_is_reported(version: int, tmp_path: Path) -> None:
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), on_elicit_form=answering(None)
-    ) as harness:
+async def test_unanswered_question_is_reported(tmp_path: Path) -> None:
+    async with scripted(tmp_path, on_elicit_form=answering(None)) as harness:
         assert "did not answer" in (await harness.use("ask", question="Which?")).text
 
 
@@ -102,9 +92,7 @@ def choosing(option_id: str) -> Any:
 @pytest.mark.parametrize("mode", ["default", "acceptEdits"])
 async def test_approved_plan_ends_plan_mode(version: int, mode: str, tmp_path: Path) -> None:
     settings = Settings(mode="plan")
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), settings=settings, allow=choosing(mode)
-    ) as harness:
+    async with scripted(tmp_path, version, settings=settings, allow=choosing(mode)) as harness:
         result = await harness.use("exit_plan", plan="# Plan\n\n1. Do it")
         assert not result.failed
         assert harness.session.transcript.mode == mode
@@ -116,9 +104,7 @@ async def test_approved_plan_ends_plan_mode(version: int, mode: str, tmp_path: P
 @BOTH
 async def test_rejected_plan_keeps_plan_mode(version: int, tmp_path: Path) -> None:
     settings = Settings(mode="plan")
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), settings=settings, allow="reject"
-    ) as harness:
+    async with scripted(tmp_path, version, settings=settings, allow="reject") as harness:
         result = await harness.use("exit_plan", plan="1. Do it")
         assert result.failed
         assert "did not approve" in result.text
@@ -127,6 +113,6 @@ async def test_rejected_plan_keeps_plan_mode(version: int, tmp_path: Path) -> No
 
 
 async def test_plan_mode_cannot_be_left_twice(tmp_path: Path) -> None:
-    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         assert "not plan: continue" in (await harness.use("exit_plan", plan="x")).text
         assert harness.asked == []

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from accord import Diff, ToolCallLocation
 from accord_coder.search import matcher, walk
-from coder.harness import BOTH, coder_session
-from coder.scripted_model import ScriptedModel
+from coder.harness import BOTH, scripted
 
 LINKS = pytest.mark.skipif(os.name == "nt", reason="Windows asks for a right to make links")
 
@@ -38,9 +36,8 @@ def below(top: Path, *, ignored: bool = False) -> list[str]:
     return [entry.path for entry in walk(str(top)) if ignored or not entry.is_ignored]
 
 
-@BOTH
-async def test_list_returns_one_path_per_line(version: int, tree: Path) -> None:
-    async with coder_session(version, cwd=tree, model=ScriptedModel()) as harness:
+async def test_list_returns_one_path_per_line(tree: Path) -> None:
+    async with scripted(tree) as harness:
         result = await harness.use("list")
         assert result.text == ".gitignore\n.x.py\nb.py\nout/\nsrc/"
         assert harness.call.kind == "search"
@@ -50,15 +47,12 @@ async def test_list_returns_one_path_per_line(version: int, tree: Path) -> None:
         assert harness.asked == []
 
 
-@BOTH
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
-async def test_name_with_newlines_or_escapes_is_one_line_and_can_be_used(
-    version: int, tmp_path: Path
-) -> None:
+async def test_name_with_newlines_or_escapes_is_one_line_and_can_be_used(tmp_path: Path) -> None:
     name = "a\nREADME.md\x1b[2J.txt"
     (tmp_path / name).write_text("here\n")
     shown = '"a\\nREADME.md\\u001b[2J.txt"'
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         assert (await harness.use("list")).text == shown
         assert (await harness.use("glob", pattern="*.txt")).text == shown
         assert (await harness.use("grep", pattern="here")).text == f"{shown}:1: here"
@@ -68,34 +62,31 @@ async def test_name_with_newlines_or_escapes_is_one_line_and_can_be_used(
 
 async def test_list_reports_an_empty_directory_and_a_file(tree: Path) -> None:
     (tree / "empty").mkdir()
-    async with coder_session(2, cwd=tree, model=ScriptedModel()) as harness:
+    async with scripted(tree) as harness:
         assert (await harness.use("list", path="b.py")).text == "b.py is a file."
         assert (await harness.use("list", path="none")).text == "The directory none does not exist."
         assert (await harness.use("list", path="empty")).text == "[The directory is empty.]"
 
 
-@pytest.mark.parametrize(
-    ("pattern", "found"),
-    [
-        ("*.py", ".x.py\nb.py\nsrc/a.py\nsrc/deep/c.py"),
-        ("src/*.py", "src/a.py"),
-        ("src/**/*.py", "src/a.py\nsrc/deep/c.py"),
-        ("**/a.{py,ts}", "src/a.py\nsrc/a.ts"),
-        ("?.py", "b.py\nsrc/a.py\nsrc/deep/c.py"),
-        ("[!a].py", "b.py\nsrc/deep/c.py"),
-        ("deep/", "src/deep/"),
-        ("*.rs", "[No path matches.]"),
-    ],
-)
-async def test_glob_finds_by_pattern(pattern: str, found: str, tree: Path) -> None:
-    async with coder_session(2, cwd=tree, model=ScriptedModel()) as harness:
-        assert (await harness.use("glob", pattern=pattern)).text == found
+async def test_glob_finds_by_pattern(tree: Path) -> None:
+    async with scripted(tree) as harness:
+        for pattern, found in [
+            ("*.py", ".x.py\nb.py\nsrc/a.py\nsrc/deep/c.py"),
+            ("src/*.py", "src/a.py"),
+            ("src/**/*.py", "src/a.py\nsrc/deep/c.py"),
+            ("**/a.{py,ts}", "src/a.py\nsrc/a.ts"),
+            ("?.py", "b.py\nsrc/a.py\nsrc/deep/c.py"),
+            ("[!a].py", "b.py\nsrc/deep/c.py"),
+            ("deep/", "src/deep/"),
+            ("*.rs", "[No path matches.]"),
+        ]:
+            assert (await harness.use("glob", pattern=pattern)).text == found, pattern
 
 
 async def test_glob_is_limited(tmp_path: Path) -> None:
     for number in range(1005):
         (tmp_path / f"{number}.txt").touch()
-    async with coder_session(1, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path, 1) as harness:
         result = await harness.use("glob", pattern="*.txt")
         assert result.text.splitlines()[1000:] == ["[1000 of 1005 paths]"]
 
@@ -147,9 +138,8 @@ def test_unclosed_braces_are_literal() -> None:
 # Moving and deleting.
 
 
-@BOTH
-async def test_move_renames_and_creates_directories(version: int, tree: Path) -> None:
-    async with coder_session(version, cwd=tree, model=ScriptedModel()) as harness:
+async def test_move_renames_and_creates_directories(tree: Path) -> None:
+    async with scripted(tree) as harness:
         result = await harness.use("move", source="b.py", target="new/c.py")
         assert result.text == "Moved b.py to new/c.py."
         assert (tree / "new" / "c.py").exists()
@@ -162,10 +152,9 @@ async def test_move_renames_and_creates_directories(version: int, tree: Path) ->
         assert len(harness.asked) == 1
 
 
-@BOTH
-async def test_impossible_move_changes_nothing(version: int, tree: Path) -> None:
+async def test_impossible_move_changes_nothing(tree: Path) -> None:
     (tree / "b.py").write_text("b")
-    async with coder_session(version, cwd=tree, model=ScriptedModel()) as harness:
+    async with scripted(tree) as harness:
         for source, target, reason in (
             ("b.py", "src/a.py", "already exists"),
             ("none", "new", "does not exist"),
@@ -182,7 +171,7 @@ async def test_impossible_move_changes_nothing(version: int, tree: Path) -> None
 @BOTH
 async def test_delete_shows_what_is_deleted(version: int, tree: Path) -> None:
     (tree / "b.py").write_text("old\n")
-    async with coder_session(version, cwd=tree, model=ScriptedModel()) as harness:
+    async with scripted(tree, version) as harness:
         result = await harness.use("delete", path="b.py")
         assert result.text == "Deleted b.py."
         assert not (tree / "b.py").exists()
@@ -192,9 +181,8 @@ async def test_delete_shows_what_is_deleted(version: int, tree: Path) -> None:
         assert [type(part) for part in request.tool_call.content] == [Diff]
 
 
-@BOTH
-async def test_rejected_delete_deletes_nothing(version: int, tree: Path) -> None:
-    async with coder_session(version, cwd=tree, model=ScriptedModel(), allow="reject") as harness:
+async def test_rejected_delete_deletes_nothing(tree: Path) -> None:
+    async with scripted(tree, allow="reject") as harness:
         assert (await harness.use("delete", path="b.py")).failed
         assert (await harness.use("move", source="b.py", target="c.py")).failed
         assert (tree / "b.py").exists()
@@ -202,7 +190,7 @@ async def test_rejected_delete_deletes_nothing(version: int, tree: Path) -> None
 
 async def test_delete_accepts_empty_directories_only(tree: Path) -> None:
     (tree / "empty").mkdir()
-    async with coder_session(2, cwd=tree, model=ScriptedModel()) as harness:
+    async with scripted(tree) as harness:
         assert not (await harness.use("delete", path="empty")).failed
         full = await harness.use("delete", path="src")
         assert "not empty" in full.text
@@ -216,49 +204,41 @@ async def test_delete_of_a_link_keeps_its_target(tmp_path: Path) -> None:
     here.mkdir()
     (tmp_path / "a.txt").write_text("a")
     (here / "link").symlink_to(tmp_path / "a.txt")
-    async with coder_session(2, cwd=here, model=ScriptedModel()) as harness:
+    async with scripted(here) as harness:
         result = await harness.use("delete", path="link")
         assert not result.failed, result.text
         assert not (here / "link").is_symlink()
         assert (tmp_path / "a.txt").exists()
 
 
-@BOTH
-@pytest.mark.parametrize(
-    ("name", "arguments", "why"),
-    [
-        ("delete", {"path": "nothing.txt"}, "The file nothing.txt does not exist."),
-        (
-            "move",
-            {"source": "nothing.txt", "target": "b.txt"},
-            "The file nothing.txt does not exist.",
-        ),
-        ("move", {"source": "b.py", "target": "src"}, "src already exists. Nothing was moved."),
-        ("read", {"path": ".env"}, "The file .env does not exist."),
-        (
-            "edit",
-            {"path": "nothing.txt", "edits": [{"old": "a", "new": "b"}]},
-            "The file nothing.txt does not exist.",
-        ),
-    ],
-    ids=["delete", "move", "move over", "read", "edit"],
-)
-async def test_missing_path_is_an_error_without_a_permission_request(
-    name: str, arguments: dict[str, Any], why: str, version: int, tree: Path
-) -> None:
-    async with coder_session(version, cwd=tree, model=ScriptedModel(), allow="reject") as harness:
-        result = await harness.use(name, **arguments)
-        assert harness.asked == []
-        assert result.text == why
-        assert harness.call.status == "failed"
+async def test_missing_path_is_an_error_without_a_permission_request(tree: Path) -> None:
+    async with scripted(tree, allow="reject") as harness:
+        for name, arguments, why in [
+            ("delete", {"path": "nothing.txt"}, "The file nothing.txt does not exist."),
+            (
+                "move",
+                {"source": "nothing.txt", "target": "b.txt"},
+                "The file nothing.txt does not exist.",
+            ),
+            ("move", {"source": "b.py", "target": "src"}, "src already exists. Nothing was moved."),
+            ("read", {"path": ".env"}, "The file .env does not exist."),
+            (
+                "edit",
+                {"path": "nothing.txt", "edits": [{"old": "a", "new": "b"}]},
+                "The file nothing.txt does not exist.",
+            ),
+        ]:
+            result = await harness.use(name, **arguments)
+            assert harness.asked == [], name
+            assert result.text == why, name
+            assert harness.call.status == "failed", name
 
 
-@BOTH
 async def test_existence_outside_is_not_revealed_without_permission(
-    version: int, tree: Path, tmp_path_factory: pytest.TempPathFactory
+    tree: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
-    async with coder_session(version, cwd=tree, model=ScriptedModel(), allow="reject") as harness:
+    async with scripted(tree, allow="reject") as harness:
         result = await harness.use("delete", path=str(elsewhere / "nothing.txt"))
         assert len(harness.asked) == 1
         assert result.text == "Permission was not given: the client rejected the request."
@@ -267,5 +247,5 @@ async def test_existence_outside_is_not_revealed_without_permission(
 @LINKS
 async def test_dangling_link_can_be_deleted(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "gone")
-    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         assert (await harness.use("delete", path="link")).text == "Deleted link."

@@ -13,8 +13,7 @@ import pytest
 
 from accord import ToolCallLocation
 from accord_coder.tools.grep import Matches
-from coder.harness import BOTH, coder_session
-from coder.scripted_model import ScriptedModel
+from coder.harness import scripted
 
 RIPGREP = shutil.which("rg")
 WAYS = pytest.mark.parametrize(
@@ -74,10 +73,9 @@ sub.txt:1: two
 [not shown, as they may hold secrets: .env]"""
 
 
-@BOTH
 @WAYS
-async def test_grep_returns_lines_with_path_and_number(version: int, way: str, tree: Path) -> None:
-    async with coder_session(version, cwd=tree, model=ScriptedModel()) as harness:
+async def test_grep_returns_lines_with_path_and_number(way: str, tree: Path) -> None:
+    async with scripted(tree) as harness:
         result = await harness.use("grep", pattern="two")
         assert result.text == EVERYWHERE
         assert harness.call.kind == "search"
@@ -89,7 +87,7 @@ async def test_grep_returns_lines_with_path_and_number(version: int, way: str, t
 
 @WAYS
 async def test_grep_searches_a_directory_a_file_or_a_glob(way: str, tree: Path) -> None:
-    async with coder_session(2, cwd=tree, model=ScriptedModel()) as harness:
+    async with scripted(tree) as harness:
         folder = await harness.use("grep", pattern="^two$", path="sub", ignore_case=True)
         assert folder.text == "sub/b.txt:1: Two\nsub/b.txt:3: two"
         file = await harness.use("grep", pattern="t.o", path="a.py", limit=1)
@@ -106,7 +104,7 @@ async def test_grep_searches_a_directory_a_file_or_a_glob(way: str, tree: Path) 
 @WAYS
 async def test_grep_shows_context_lines(way: str, tree: Path) -> None:
     (tree / "c.txt").write_text("".join(f"{n}\n" for n in range(10)))
-    async with coder_session(2, cwd=tree, model=ScriptedModel()) as harness:
+    async with scripted(tree) as harness:
         result = await harness.use("grep", pattern="[27]", path="c.txt", context=1)
         assert result.text == (
             "c.txt-2- 1\nc.txt:3: 2\nc.txt-4- 3\n--\nc.txt-7- 6\nc.txt:8: 7\nc.txt-9- 8"
@@ -115,14 +113,14 @@ async def test_grep_shows_context_lines(way: str, tree: Path) -> None:
 
 @WAYS
 async def test_secret_file_is_searched_by_name_with_permission(way: str, tree: Path) -> None:
-    async with coder_session(2, cwd=tree, model=ScriptedModel()) as harness:
+    async with scripted(tree) as harness:
         assert (await harness.use("grep", pattern="two", path=".env")).text == ".env:1: KEY=two"
         assert len(harness.asked) == 1
 
 
 @WAYS
 async def test_invalid_expression_and_missing_path_are_errors(way: str, tree: Path) -> None:
-    async with coder_session(2, cwd=tree, model=ScriptedModel()) as harness:
+    async with scripted(tree) as harness:
         bad = await harness.use("grep", pattern="(")
         assert bad.failed
         assert "pattern is not valid" in bad.text
@@ -133,7 +131,7 @@ async def test_invalid_expression_and_missing_path_are_errors(way: str, tree: Pa
 async def test_grep_stops_at_its_limit(way: str, tmp_path: Path) -> None:
     for number in range(50):
         (tmp_path / f"{number:02}.txt").write_text("x\n" * 10_000)
-    async with coder_session(1, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path, 1) as harness:
         result = await harness.use("grep", pattern="x", limit=3)
         assert result.text.splitlines() == [
             "00.txt:1: x",
@@ -151,16 +149,15 @@ async def test_file_names_that_are_not_utf8_are_shown_approximately(
     (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("two\n")
     (tmp_path / "café").mkdir()
     (tmp_path / "café" / "b.txt").write_text("two\n")
-    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         assert (await harness.use("list")).text == "café/\ncaf\ufffd.txt"
         found = await harness.use("grep", pattern="two")
         assert found.text == "café/b.txt:1: two\ncaf\ufffd.txt:1: two"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a script replaces ripgrep")
-@BOTH
 async def test_endless_search_is_ended_by_a_cancel(
-    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipe, program = tmp_path / "pipe", tmp_path / "bin" / "rg"
     os.mkfifo(pipe)
@@ -168,7 +165,7 @@ async def test_endless_search_is_ended_by_a_cancel(
     program.write_text(f"#!/bin/sh\necho $$ > {pipe}\nexec sleep 1000\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         async with harness.using("grep", pattern="x") as turn:
             pid = int(await asyncio.to_thread(pipe.read_text))
             await turn.cancel()
@@ -183,7 +180,7 @@ async def test_slow_expression_does_not_block_the_agent(
 ) -> None:
     without_ripgrep(monkeypatch)
     (tmp_path / "a.txt").write_text("a" * 60)
-    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         async with harness.using("grep", pattern="(a+)+b") as turn:
             async for _ in turn:
                 if harness.calls and harness.call.status == "in_progress":

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from accord import Diff, ImageContent, ToolCallLocation
-from coder.harness import BOTH, CoderHarness, coder_session
-from coder.scripted_model import ScriptedModel
+from coder.harness import BOTH, CoderHarness, scripted
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
@@ -21,10 +20,9 @@ def diffs(harness: CoderHarness) -> list[Diff]:
 # Reading.
 
 
-@BOTH
-async def test_read_returns_lines_and_reports_the_rest(version: int, tmp_path: Path) -> None:
+async def test_read_returns_lines_and_reports_the_rest(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("".join(f"{n}\n" for n in range(1, 11)))
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         assert (await harness.use("read", path="a.txt", limit=10)).text.endswith("9\n10\n")
         part = await harness.use("read", path="a.txt", line=3, limit=2)
         assert part.text == "3\n4\n[lines 3-4 of 10]"
@@ -41,15 +39,14 @@ async def test_read_returns_lines_and_reports_the_rest(version: int, tmp_path: P
 
 async def test_empty_file_is_read_as_empty(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("")
-    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         result = await harness.use("read", path="a.txt")
         assert (result.text, result.failed) == ("", False)
 
 
-@BOTH
-async def test_image_is_detected_whatever_its_name(version: int, tmp_path: Path) -> None:
+async def test_image_is_detected_whatever_its_name(tmp_path: Path) -> None:
     (tmp_path / "picture.txt").write_bytes(PNG)
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         result = await harness.use("read", path="picture.txt")
         assert result.content[1] == ImageContent(PNG, "image/png")
         assert harness.call.content == (ImageContent(PNG, "image/png"),)
@@ -67,7 +64,7 @@ async def test_images_are_detected_by_their_first_bytes(
     head: bytes, mime_type: str, tmp_path: Path
 ) -> None:
     (tmp_path / "picture").write_bytes(head)
-    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         assert (await harness.use("read", path="picture")).content[1] == ImageContent(
             head, mime_type
         )
@@ -78,7 +75,7 @@ async def test_unreadable_path_is_an_error_with_the_reason(tmp_path: Path) -> No
     (tmp_path / "a.pdf").write_bytes(b"%PDF-1.7")
     (tmp_path / "big.png").write_bytes(PNG + b"x" * 6_000_000)
     (tmp_path / "folder").mkdir()
-    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         for path, reason in {
             "a.bin": "a binary file of 6 bytes",
             "a.pdf": "a binary file",
@@ -97,7 +94,7 @@ async def test_unreadable_path_is_an_error_with_the_reason(tmp_path: Path) -> No
 async def test_long_text_is_read_completely_in_parts(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(f"{'x' * 999}\n" * 250)
     (tmp_path / "line.txt").write_text("y" * 300_000)
-    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         first = await harness.use("read", path="a.txt")
         assert first.text.endswith("\n[lines 1-100 of 250]")
         last = await harness.use("read", path="a.txt", line=201)
@@ -111,7 +108,7 @@ async def test_very_large_file_is_read_in_parts_and_not_edited(tmp_path: Path) -
     with (tmp_path / "huge.log").open("w") as file:
         for number in range(1, 200_001):
             file.write(f"{number:0100}\n")
-    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         part = await harness.use("read", path="huge.log", line=199_999, limit=5)
         assert part.text == f"{199_999:0100}\n{200_000:0100}\n[lines 199999-200000 of 200000]"
         edit = await harness.use("edit", path="huge.log", edits=[{"old": "1", "new": "2"}])
@@ -121,7 +118,7 @@ async def test_very_large_file_is_read_in_parts_and_not_edited(tmp_path: Path) -
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
 async def test_named_pipe_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         assert "not a file" in (await harness.use("read", path="pipe")).text
 
 
@@ -134,7 +131,7 @@ async def test_edit_shows_its_diff_once_before_the_permission_request(
 ) -> None:
     path = tmp_path / "a.py"
     path.write_text("one\ntwo\nthree\n")
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path, version) as harness:
         await harness.use("read", path="a.py")
         edits = [{"old": "two", "new": "2"}, {"old": "2\nthree", "new": "2\n3"}]
         result = await harness.use("edit", path="a.py", edits=edits)
@@ -156,9 +153,7 @@ async def test_edit_shows_its_diff_once_before_the_permission_request(
 @BOTH
 async def test_rejected_edit_changes_nothing(version: int, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("two\n")
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), allow="reject"
-    ) as harness:
+    async with scripted(tmp_path, version, allow="reject") as harness:
         await harness.use("read", path="a.txt")
         result = await harness.use("edit", path="a.txt", edits=[{"old": "two", "new": "2"}])
         assert result.failed
@@ -188,22 +183,21 @@ EDITS = {
 }
 
 
-@pytest.mark.parametrize("case", EDITS)
-async def test_ambiguous_edit_changes_nothing(case: str, tmp_path: Path) -> None:
-    edits, reason = EDITS[case]
+async def test_ambiguous_edit_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\naaa\ntwo\n")
-    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         await harness.use("read", path="a.txt")
-        result = await harness.use("edit", path="a.txt", edits=edits)
-        assert result.failed
-        assert reason in result.text
+        for case, (edits, reason) in EDITS.items():
+            result = await harness.use("edit", path="a.txt", edits=edits)
+            assert result.failed, case
+            assert reason in result.text
         assert harness.asked == []
         assert (tmp_path / "a.txt").read_text() == "one\ntwo\naaa\ntwo\n"
 
 
 async def test_all_replaces_every_occurrence(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("two\ntwo two\n")
-    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         await harness.use("read", path="a.txt")
         edit = {"old": "two", "new": "2", "all": True}
         made = await harness.use("edit", path="a.txt", edits=[edit])
@@ -216,7 +210,7 @@ async def test_all_replaces_every_occurrence(tmp_path: Path) -> None:
 
 @BOTH
 async def test_new_file_is_written_with_its_directories(version: int, tmp_path: Path) -> None:
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path, version) as harness:
         result = await harness.use("write", path="new/deep/a.txt", text="one\ntwo")
         path = tmp_path / "new" / "deep" / "a.txt"
         assert result.text == "Created new/deep/a.txt: 2 lines."
@@ -228,18 +222,15 @@ async def test_new_file_is_written_with_its_directories(version: int, tmp_path: 
         assert len(harness.asked) == 1
 
 
-@BOTH
-async def test_rejected_write_creates_nothing(version: int, tmp_path: Path) -> None:
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), allow="reject"
-    ) as harness:
+async def test_rejected_write_creates_nothing(tmp_path: Path) -> None:
+    async with scripted(tmp_path, allow="reject") as harness:
         assert (await harness.use("write", path="deep/a.txt", text="x")).failed
         assert os.listdir(tmp_path) == []  # noqa: PTH208  # of an async function
 
 
 async def test_write_replaces_a_file_that_was_read(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("old\n")
-    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         await harness.use("read", path="a.txt")
         result = await harness.use("write", path="a.txt", text="new\n")
         assert result.text == "Wrote a.txt: 1 line."
@@ -249,7 +240,7 @@ async def test_write_replaces_a_file_that_was_read(tmp_path: Path) -> None:
 async def test_file_outside_is_written_with_permission(tmp_path: Path) -> None:
     here = tmp_path / "here"
     here.mkdir()
-    async with coder_session(2, cwd=here, model=ScriptedModel()) as harness:
+    async with scripted(here) as harness:
         result = await harness.use("write", path="../a.txt", text="x")
         assert not result.failed, result.text
         assert (tmp_path / "a.txt").read_text() == "x"

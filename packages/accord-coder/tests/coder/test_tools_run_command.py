@@ -14,7 +14,7 @@ import pytest
 
 from accord.types.tool_calls import TerminalView
 from accord_coder.tool_results import cut_middle
-from coder.harness import BOTH, coder_session
+from coder.harness import BOTH, coder_session, scripted
 from coder.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="commands of POSIX")
@@ -33,9 +33,7 @@ def python(code: str) -> str:
 async def test_output_and_exit_status_are_returned(
     version: int, terminals: bool, tmp_path: Path
 ) -> None:
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), terminals=terminals
-    ) as harness:
+    async with scripted(tmp_path, version, terminals=terminals) as harness:
         ran = await harness.use("execute", command="echo hello")
         assert (ran.text, ran.failed) == ("hello\n", False)
         assert harness.call.kind == "execute"
@@ -56,9 +54,7 @@ async def test_output_and_exit_status_are_returned(
 
 @EVERYWHERE
 async def test_rejected_command_does_not_run(version: int, terminals: bool, tmp_path: Path) -> None:
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), terminals=terminals, allow="reject"
-    ) as harness:
+    async with scripted(tmp_path, version, terminals=terminals, allow="reject") as harness:
         assert (await harness.use("execute", command="touch made")).failed
         assert os.listdir(tmp_path) == []  # noqa: PTH208  # of an async function
         assert harness.call.status == ("failed" if version == 1 else "cancelled")
@@ -67,9 +63,7 @@ async def test_rejected_command_does_not_run(version: int, terminals: bool, tmp_
 @EVERYWHERE
 async def test_shell_syntax_runs_in_a_shell(version: int, terminals: bool, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("b\na\n")
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), terminals=terminals
-    ) as harness:
+    async with scripted(tmp_path, version, terminals=terminals) as harness:
         assert (await harness.use("execute", command="sort < a.txt | head -1")).text == "a\n"
         assert (await harness.use("execute", command="cd .. && pwd")).text == f"{tmp_path.parent}\n"
         assert (await harness.use("execute", command="exit 4")).text == "[exit status 4]"
@@ -78,9 +72,7 @@ async def test_shell_syntax_runs_in_a_shell(version: int, terminals: bool, tmp_p
 
 @EVERYWHERE
 async def test_command_is_ended_on_timeout(version: int, terminals: bool, tmp_path: Path) -> None:
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), terminals=terminals
-    ) as harness:
+    async with scripted(tmp_path, version, terminals=terminals) as harness:
         command = "echo begun; sleep 1000"
         ran = await harness.use("execute", command=command, timeout_s=1)
         assert ran.text == "begun\n[timed out after 1 s]"
@@ -94,9 +86,7 @@ async def test_cancel_ends_the_command_and_its_children(
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     command = "sleep 1000 & echo $! $$ > pipe; wait"
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), terminals=terminals
-    ) as harness:
+    async with scripted(tmp_path, version, terminals=terminals) as harness:
         async with harness.using("execute", command=command) as turn:
             pids = [int(pid) for pid in (await asyncio.to_thread(pipe.read_text)).split()]
             await turn.cancel()
@@ -139,14 +129,13 @@ async def gone(pid: int) -> None:
         os.close(process)
 
 
-@BOTH
 async def test_commands_do_not_receive_api_keys(
-    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
     monkeypatch.setenv("HARMLESS", "yes")
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+    async with scripted(tmp_path) as harness:
         ran = await harness.use("execute", command="env")
         assert "secret" not in ran.text
         assert "HARMLESS=yes" in ran.text
@@ -156,9 +145,7 @@ async def test_commands_do_not_receive_api_keys(
 async def test_long_output_is_cut_between_characters(
     version: int, terminals: bool, tmp_path: Path
 ) -> None:
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), terminals=terminals
-    ) as harness:
+    async with scripted(tmp_path, version, terminals=terminals) as harness:
         ran = await harness.use("execute", command=python("print('✓' * 200_000 + 'end')"))
         assert ran.text.startswith("[… the beginning is left out …]\n✓")
         assert ran.text.endswith("✓end\n")
@@ -168,7 +155,7 @@ async def test_long_output_is_cut_between_characters(
 
 async def test_directory_must_be_in_the_session(tmp_path: Path) -> None:
     (tmp_path / "here" / "sub").mkdir(parents=True)
-    async with coder_session(2, cwd=tmp_path / "here", model=ScriptedModel()) as harness:
+    async with scripted(tmp_path / "here") as harness:
         assert (await harness.use("execute", command="pwd", cwd="sub")).text.endswith("/here/sub\n")
         outside = await harness.use("execute", command="pwd", cwd="..")
         assert outside.failed
@@ -187,9 +174,7 @@ async def test_directory_must_be_in_the_session(tmp_path: Path) -> None:
 async def test_permission_request_shows_the_complete_command(
     version: int, tmp_path: Path, command: str
 ) -> None:
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), allow="reject"
-    ) as harness:
+    async with scripted(tmp_path, version, allow="reject") as harness:
         await harness.use("execute", command=command)
         (asked,) = harness.asked
         assert asked.tool_call is not None
@@ -199,9 +184,8 @@ async def test_permission_request_shows_the_complete_command(
         assert "\x1b" not in asked.title + "".join(map(str, asked.tool_call.content))
 
 
-@BOTH
-async def test_missing_program_is_named(version: int, tmp_path: Path) -> None:
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+async def test_missing_program_is_named(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as harness:
         ran = await harness.use("execute", command="no-such-program --x")
         assert ran.text.startswith("Cannot start no-such-program: not found")
         assert harness.call.status == "failed"
@@ -239,9 +223,7 @@ async def test_nested_repository_runs_nothing(
     git(bare, "config", "core.bare", "false")
     git(bare, "config", "core.worktree", "..")
     git(bare, "config", "core.fsmonitor", str(tmp_path / "evil.sh"))
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), terminals=terminals
-    ) as harness:
+    async with scripted(tmp_path, version, terminals=terminals) as harness:
         for command in ("git status", "git diff", "git ls-files -m"):
             ran = await harness.use("execute", command=command, cwd="docs")
             assert ran.failed
@@ -267,22 +249,17 @@ async def test_git_runs_no_hooks_monitors_or_pagers(
     for name, value in (("COUNT", "1"), ("KEY_0", "alias.st"), ("VALUE_0", "status --short")):
         monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
     (tmp_path / "a.txt").write_text("a\n")
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), terminals=terminals
-    ) as harness:
+    async with scripted(tmp_path, version, terminals=terminals) as harness:
         for command in ("git add a.txt", "git commit -qm x", "git --paginate log", "git st"):
             ran = await harness.use("execute", command=command)
             assert not ran.failed, ran.text
         assert not made.exists()
 
 
-@BOTH
 async def test_command_rejected_by_a_rule_is_not_reported_as_rejected_by_the_user(
-    version: int, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    async with coder_session(
-        version, cwd=tmp_path, model=ScriptedModel(), allow="reject"
-    ) as harness:
+    async with scripted(tmp_path, allow="reject") as harness:
         ran = await harness.use("execute", command="touch made")
         assert ran.text == "Permission was not given: the client rejected the request."
         assert not (tmp_path / "made").exists()

@@ -14,6 +14,7 @@ from accord import (
     McpServerStdio,
     Notice,
     RequestError,
+    Thought,
     TokenUsage,
     UsageChanged,
 )
@@ -72,12 +73,9 @@ class Small(Model):
         )
 
 
-@BOTH
-async def test_conversation_is_summarised_when_the_context_is_nearly_full(
-    version: int, tmp_path: Path
-) -> None:
+async def test_conversation_is_summarised_when_the_context_is_nearly_full(tmp_path: Path) -> None:
     model = Small(lambda _: "a" * 15_000)
-    async with coder_session(version, cwd=tmp_path, model=model) as harness:
+    async with coder_session(cwd=tmp_path, model=model) as harness:
         await harness.prompt("First: " + "b" * 15_000)
         assert not model.summaries
         model.used = 900
@@ -92,36 +90,31 @@ async def test_conversation_is_summarised_when_the_context_is_nearly_full(
         assert "First: " not in reported
 
 
-@BOTH
-async def test_context_overflow_is_retried_once_after_a_summary(
-    version: int, tmp_path: Path
-) -> None:
+async def test_context_overflow_is_retried_once_after_a_summary(tmp_path: Path) -> None:
     def answering(request: Request) -> str | Exception:
         if "First" in str(request.messages) and "Second" in str(request.messages):
             return ContextOverflow("The conversation is too long for the model.")
         return "c" * 30_000
 
     model = Small(answering, context_size=100_000)
-    async with coder_session(version, cwd=tmp_path, model=model) as harness:
+    async with coder_session(cwd=tmp_path, model=model) as harness:
         await harness.prompt("First")
         assert (await harness.prompt("Second")).startswith("ccc")
         assert len(model.summaries) == 1
 
 
-@BOTH
-async def test_context_overflow_after_a_summary_is_an_error(version: int, tmp_path: Path) -> None:
+async def test_context_overflow_after_a_summary_is_an_error(tmp_path: Path) -> None:
     too_long = ContextOverflow("The conversation is too long for the model.")
     model = Small(lambda _: too_long)
-    async with coder_session(version, cwd=tmp_path, model=model) as harness:
+    async with coder_session(cwd=tmp_path, model=model) as harness:
         with pytest.raises(RequestError, match="too long"):
             await harness.prompt("Hello")
 
 
-@BOTH
-async def test_summary_is_counted_and_shrinks_the_context(version: int, tmp_path: Path) -> None:
+async def test_summary_is_counted_and_shrinks_the_context(tmp_path: Path) -> None:
     model = Small(lambda _: "a" * 30_000)
     model.used = 900
-    async with coder_session(version, cwd=tmp_path, model=model) as harness:
+    async with coder_session(cwd=tmp_path, model=model) as harness:
         await harness.prompt("First")
         await harness.prompt("Second")
         usages = [event.usage for event in harness.events if isinstance(event, UsageChanged)]
@@ -129,10 +122,7 @@ async def test_summary_is_counted_and_shrinks_the_context(version: int, tmp_path
         assert usages[1].used < usages[0].used
 
 
-@BOTH
-async def test_turn_continues_when_the_model_returns_no_summary(
-    version: int, tmp_path: Path
-) -> None:
+async def test_turn_continues_when_the_model_returns_no_summary(tmp_path: Path) -> None:
     model = Small(lambda _: "Fine.")
     model.used = 900
 
@@ -143,7 +133,7 @@ async def test_turn_continues_when_the_model_returns_no_summary(
             yield piece
 
     model.answer = no_summary
-    async with coder_session(version, cwd=tmp_path, model=model) as harness:
+    async with coder_session(cwd=tmp_path, model=model) as harness:
         assert await harness.prompt("One") == "Fine."
         assert await harness.prompt("Two") == "Fine."
 
@@ -159,6 +149,9 @@ async def test_compaction_is_shown_with_its_summary(version: int, tmp_path: Path
         assert shown[0].status == "in_progress"
         assert shown[-1].status == "completed"
         assert shown[-1].summary == ("They greeted each other.",)
+        # For clients of version 1 that do not show compactions.
+        thoughts = [event.text for event in harness.events if isinstance(event, Thought)]
+        assert thoughts == (["Compacting the conversation.\n"] if version == 1 else [])
 
 
 @BOTH
@@ -227,14 +220,11 @@ def test_shortened_history_has_the_last_turns() -> None:
     assert last_turns(short) == short
 
 
-@BOTH
-async def test_model_that_cannot_summarise_keeps_the_last_turns(
-    version: int, tmp_path: Path
-) -> None:
+async def test_model_that_cannot_summarise_keeps_the_last_turns(tmp_path: Path) -> None:
     model = Small(lambda _: "a" * 15_000)
     model.can_summarise = False
     model.used = 900
-    async with coder_session(version, cwd=tmp_path, model=model) as harness:
+    async with coder_session(cwd=tmp_path, model=model) as harness:
         for at in range(5):
             await harness.prompt(f"Prompt {at}")
         assert not model.summaries
@@ -243,8 +233,7 @@ async def test_model_that_cannot_summarise_keeps_the_last_turns(
         assert "Prompt 2" in reported
 
 
-@BOTH
-async def test_messages_before_an_error_are_known_afterwards(version: int, tmp_path: Path) -> None:
+async def test_messages_before_an_error_are_known_afterwards(tmp_path: Path) -> None:
     class Breaking(Small):
         async def answer(self, request: Request) -> AsyncIterator[Piece]:
             self.requests.append(request)
@@ -254,21 +243,20 @@ async def test_messages_before_an_error_are_known_afterwards(version: int, tmp_p
             yield Finished(reason="end")
 
     model = Breaking(lambda _: "")
-    async with coder_session(version, cwd=tmp_path, model=model) as harness:
+    async with coder_session(cwd=tmp_path, model=model) as harness:
         with pytest.raises(RequestError, match="The connection broke"):
             await harness.prompt("Hello")
         await harness.prompt("Go on")
         assert model.requests[1].messages[1] == Answer(text="I had begun")
 
 
-@BOTH
 async def test_missing_mcp_library_is_reported_once(
-    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "accord_coder.tools.mcp_tool", None)
     model = Small(lambda _request: "Hello.")
     servers = [McpServerStdio("test", sys.executable)]
-    async with coder_session(version, cwd=tmp_path, model=model, mcp_servers=servers) as harness:
+    async with coder_session(cwd=tmp_path, model=model, mcp_servers=servers) as harness:
         assert await harness.prompt("Hello") == "Hello."
         assert await harness.prompt("Hello again") == "Hello."
         (notice,) = (event for event in harness.events if isinstance(event, Notice))

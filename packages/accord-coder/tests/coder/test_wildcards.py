@@ -58,23 +58,22 @@ READERS: dict[str, Callable[[str], Callable[[str], bool]]] = {
 }
 
 
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize(("pattern", "text"), KILLERS, ids=lambda value: value[:12])
-def test_matching_is_fast_for_any_pattern(reader: str, pattern: str, text: str) -> None:
-    began = time.process_time()
-    READERS[reader](pattern)(text)
-    assert time.process_time() - began < MAX_SECONDS
+def test_matching_is_fast_for_any_pattern() -> None:
+    for reader in READERS:
+        for pattern, text in KILLERS:
+            began = time.process_time()
+            READERS[reader](pattern)(text)
+            assert time.process_time() - began < MAX_SECONDS, (reader, pattern, text)
 
 
-@pytest.mark.parametrize("reader", READERS)
-def test_length_of_a_pattern_is_limited(reader: str) -> None:
-    with pytest.raises(PatternTooLong, match="1001 characters"):
-        READERS[reader]("a" * (MAX_CHARACTERS + 1))
+def test_length_of_a_pattern_is_limited() -> None:
+    for reader in READERS:
+        with pytest.raises(PatternTooLong, match="1001 characters"):
+            READERS[reader]("a" * (MAX_CHARACTERS + 1))
 
 
-@pytest.mark.parametrize(
-    ("pattern", "text", "matches"),
-    [
+def test_pattern_matches_as_in_git() -> None:
+    for pattern, text, matches in [
         ("*.py", "a.py", True),
         ("*.py", "b/a.py", False),
         ("a*c*e", "abcde", True),
@@ -111,10 +110,8 @@ def test_length_of_a_pattern_is_limited(reader: str) -> None:
         ("[[:nonsense:]]", "n", False),
         ("[[:digit:", "1", False),
         ("[a", "[a", False),
-    ],
-)
-def test_pattern_matches_as_in_git(pattern: str, text: str, matches: bool) -> None:
-    assert git(pattern)(text) is matches
+    ]:
+        assert git(pattern)(text) is matches, (pattern, text, matches)
 
 
 def test_unclosed_brackets_of_a_model_are_literal() -> None:

@@ -7,7 +7,6 @@ JSON object on stdout; what the function prints goes to stderr.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import importlib
 import importlib.util
@@ -235,6 +234,9 @@ def _graded(call: Call) -> Verdict:
         os.chdir(call.attempt.workspace)
         value = function(call.attempt)
         if inspect.isawaitable(value):
+            # Half of the time that this process takes to start, and most functions need none of it.
+            import asyncio
+
             value = asyncio.run(_awaited(value))
         return verdict_of(value)
     except FleetError as error:

@@ -103,8 +103,8 @@ async def test_model_calls_of_a_grader_are_limited(monkeypatch: pytest.MonkeyPat
 
 async def test_grader_that_dies_floods_or_eats_memory_is_an_error() -> None:
     """And the others grade."""
-    limits = Limits(memory_bytes=150 * 2**20, output_bytes=2**20)
-    died, flooded, ate, graded = await judged("die", "flood", "eat 300", "judge", limits=limits)
+    limits = Limits(memory_bytes=80 * 2**20, output_bytes=2**20)
+    died, flooded, ate, graded = await judged("die", "flood", "eat 160", "judge", limits=limits)
     assert graded == Verdict(passed=True)
     assert [each.passed for each in (died, flooded, ate)] == [None] * 3
     assert "out of luck" in str(died.error)

@@ -342,3 +342,17 @@ TestFolder = FolderMachine.TestCase
 TestFolder.settings = steps
 TestObjects = ObjectMachine.TestCase
 TestObjects.settings = steps
+
+
+def test_a_full_disk_at_the_end_of_a_run_loses_no_note_and_no_result() -> None:
+    """The machines find this seldom: closing the notes fails, with results in the journal."""
+    machine = FolderMachine()
+    machine.begin()
+    machine.append([1], 1, traced=False)
+    machine.begin_outside()
+    machine.fail(left=1, how="before", dies=False)
+    machine.close()
+    assert [one.task for one in machine.rows().values()] == ["t1"]
+    machine.resume()
+    assert sorted(one.status for one in machine.rows().values()) == ["finished", "lost"]
+    machine.teardown()

@@ -25,7 +25,6 @@ from accord_fleet.dataset.writer import DatasetWriter
 from accord_fleet.storage import DatasetInUse, FolderStorage, FsspecStorage, open_storage
 from fleet.sample_runs import result, sample_plan, tasks
 
-TESTS = Path(__file__).parent.parent
 # Waits for a line, opens the dataset, prints the outcome, and waits for the end of its stdin.
 OPEN = """
 import asyncio, sys
@@ -66,11 +65,13 @@ async def begin(address: str | Path) -> None:
 
 
 @asynccontextmanager
-async def programs(program: str, address: str | Path, number: int) -> AsyncIterator[list[Process]]:
+async def programs(program: str, address: Path, number: int) -> AsyncIterator[list[Process]]:
     """Start programs, which wait until they may open the dataset."""
+    file = Path(f"{address}.py")
+    file.write_text(program)  # noqa: ASYNC240  # before all else
     running = [
         await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", program, str(address)), stdin=PIPE, stdout=PIPE, cwd=TESTS
+            *(sys.executable, str(file), str(address)), stdin=PIPE, stdout=PIPE
         )
         for _ in range(number)
     ]

@@ -18,58 +18,53 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
-import msgspec
 import pytest
 from click.testing import CliRunner
 from fsspec.implementations.memory import (
     MemoryFileSystem,
 )
 
-from accord_fleet import AgentSpec, Dataset, Fleet, Permissions, Task
+from accord_coder.agent import Coder
+from accord_coder.settings import Settings
+from accord_fleet import Dataset, Fleet, Permissions, Task
 from accord_fleet.command import command
-from accord_fleet.gateway.providers import KNOWN_PROVIDERS
 from accord_fleet.report.aggregate import read_report
-from coder.models.provider import Says, serve_provider
+from coder import mcp_server
+from coder.scripted_model import ScriptedModel, tool_prompt
 from fleet.running import RAW
 from free_ports import free_ports
-from project import ROOT
 
-MCP_SERVER = ROOT / "packages/accord-coder/tests/coder/mcp_server.py"
 AGENT = f"raw={shlex.join(RAW)}"
 
 
-@pytest.mark.timeout(120)
-async def test_agents_use_the_mcp_servers_of_a_task(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # A real agent, a real MCP server on stdio, and a model that calls the server's tool.
-    replies = (Says(uses=[("mcp__sums__add", {"a": 2, "b": 40})]), Says("It is 42."))
+class Calls(Coder):
+    """The bundled agent, which uses the tools that a prompt names."""
+
+    scripted = ScriptedModel()
+
+    def __init__(self) -> None:
+        super().__init__(Settings(), model=self.scripted)
+
+
+async def test_agents_use_the_mcp_servers_of_a_task() -> None:
     server = {
         "name": "sums",
         "command": sys.executable,
-        "args": [str(MCP_SERVER)],
+        "args": [mcp_server.__file__],
         # Those of this process: a program with other settings of Python is not forked.
         "env": [{"name": n, "value": v} for n, v in os.environ.items() if n.startswith("PYTHON")],
     }
     given = Task(
         id="sum",
-        prompts=("Add 2 and 40",),
+        prompts=(tool_prompt([("mcp__sums__add", {"a": 2, "b": 40})]),),
         mcp_servers=(server,),
         permissions=Permissions(allow=("*",)),
     )
-    words = (sys.executable, "-m", "accord", "agent", "--model", "anthropic:m")
-    agent = AgentSpec(
-        name="accord", command=words, env={"ACCORD_DATA": str(tmp_path)}, provider="anthropic"
-    )
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key-for-the-gateway")
-    async with serve_provider(*replies) as model:
-        provider = msgspec.structs.replace(KNOWN_PROVIDERS["anthropic"], base_url=model.root)
-        [result] = [one async for one in Fleet([agent], providers=[provider]).run([given])]
-        assert (result.status, result.answer) == ("finished", "It is 42."), result
-        assert result.tool_calls == 1
-        said = json.dumps(model.requests[-1].body["messages"][-1])
-    assert "tool_result" in said
-    assert "42" in said
+    [result] = [one async for one in Fleet([Calls]).run([given])]
+    assert (result.status, result.answer) == ("finished", "done"), result
+    assert result.tool_calls == 1
+    [used] = Calls.scripted.results
+    assert "42" in used.text
 
 
 @contextmanager
@@ -207,29 +202,23 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Generator[str]:
 @pytest.mark.timeout(120)
 def test_a_run_is_stored_in_s3_and_a_second_one_is_refused(bucket: str, tmp_path: Path) -> None:
     out = f"{bucket}/run"
-    words = ["fleet", "run", write_tasks(tmp_path, 5), "--agent", AGENT, "--out", out]
+    words = ["run", write_tasks(tmp_path, 5), "--agent", AGENT, "--out", out]
 
-    def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "accord", *map(str, words)],
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+    def run(*words: str | Path) -> Any:
+        """Run a command as a process of its own does: nothing is known of the store."""
+        importlib.import_module("s3fs").S3FileSystem.clear_instance_cache()
+        return accord_fleet(*words)
 
     done = run(*words)
-    assert done.returncode == 0, done.stderr
+    assert done.return_value == 0, done.exception
     assert "5 of 5 results" in done.stderr
-    again = run(*words)
-    assert again.returncode == 1
-    assert f"{out} already has a run of these tasks" in again.stderr
-    assert run("fleet", "resume", out).returncode == 0
-    assert run("fleet", "status", out).stdout.splitlines()[1].strip().startswith("5 of 5 results")
-    shown = run("fleet", "show", out, "t2")
+    assert f"{out} already has a run of these tasks" in str(run(*words).exception)
+    assert run("resume", out).return_value == 0
+    assert run("status", out).stdout.splitlines()[1].strip().startswith("5 of 5 results")
+    shown = run("show", out, "t2")
     assert shown.stdout.startswith("t2 by raw: finished")
-    save = shlex.split(shown.stdout.partition("Messages: accord ")[2].partition(" && ")[0])
+    save = shlex.split(shown.stdout.partition("Messages: accord fleet ")[2].partition(" && ")[0])
     file = tmp_path / "t2.acp.jsonl.gz"
-    assert run(*save[:-1], file).returncode == 0
+    assert run(*save[:-1], file).return_value == 0
     assert file.read_bytes().startswith(b"\x1f\x8b")
-    report = run("fleet", "report", out, "--json")
-    assert json.loads(report.stdout)["results"] == 5
+    assert json.loads(run("report", out, "--json").stdout)["results"] == 5

@@ -187,7 +187,9 @@ def test_a_run_removes_tasks_and_sockets_of_a_killed_one(
     try:
         monkeypatch.setenv("TMPDIR", str(temporary))
         monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-        done = subprocess.run([sys.executable, "-c", KILLED], check=False, timeout=60)
+        (tmp_path / "killed.py").write_text(KILLED)
+        program = [sys.executable, str(tmp_path / "killed.py")]
+        done = subprocess.run(program, check=False, timeout=60)
         assert done.returncode == -signal.SIGKILL
         assert len(list(temporary.iterdir())) == 4  # two folders, each with a lock
         tasks = write_tasks(tmp_path, "say 1")

@@ -7,9 +7,10 @@ import asyncio
 import inspect
 import json
 import os
+import runpy
 import shutil
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +22,31 @@ EXAMPLES = ROOT / "examples" / "fleet"
 REAL = ROOT / "tests" / "interop" / "real" / "node_modules" / ".bin"
 
 
-def evaluated(out: Path, *arguments: str) -> str:
-    """Run the example without the programs of this machine's user; return what it printed."""
-    path = os.pathsep.join((str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"))
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / "evaluate.py"), "--out", str(out), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        env={**os.environ, "PATH": path} if os.name != "nt" else None,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+Evaluate = Callable[..., str]
 
 
-def test_the_evaluation_runs_with_the_bundled_agent_and_reports(tmp_path: Path) -> None:
-    shown = evaluated(tmp_path / "run", "--tasks", "4", "--jobs", "1")
+@pytest.fixture
+def evaluate(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Evaluate:
+    """Run the example without the programs of this machine's user; return what it prints."""
+    if os.name != "nt":
+        folders = (str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin")
+        monkeypatch.setenv("PATH", os.pathsep.join(folders))
+    monkeypatch.setenv("EXAMPLE_MODEL_KEY", "")  # it sets this one
+    monkeypatch.syspath_prepend(EXAMPLES)
+
+    def run(out: Path, *arguments: str) -> str:
+        program = str(EXAMPLES / "evaluate.py")
+        monkeypatch.setattr(sys, "argv", [program, "--out", str(out), *arguments])
+        runpy.run_path(program, run_name="__main__")
+        return capfd.readouterr().out
+
+    return run
+
+
+def test_the_evaluation_runs_with_the_bundled_agent_and_reports(
+    tmp_path: Path, evaluate: Evaluate
+) -> None:
+    shown = evaluate(tmp_path / "run", "--tasks", "4", "--jobs", "1")
     assert "100.0 % of 4" in shown
     assert "0.0225 USD" in shown  # as the gateway counted
     assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
@@ -45,7 +55,9 @@ def test_the_evaluation_runs_with_the_bundled_agent_and_reports(tmp_path: Path) 
 @pytest.mark.slow
 @pytest.mark.programs
 @pytest.mark.timeout(300)
-def test_three_agents_have_equal_results_here_and_on_a_cluster(tmp_path: Path) -> None:
+def test_three_agents_have_equal_results_here_and_on_a_cluster(
+    tmp_path: Path, evaluate: Evaluate
+) -> None:
     ray = shutil.which("ray", path=str(Path(sys.executable).parent))
     found = {
         "claude-agent-acp": (REAL / "claude-agent-acp").exists(),
@@ -58,7 +70,7 @@ def test_three_agents_have_equal_results_here_and_on_a_cluster(tmp_path: Path) -
         if os.environ.get("ACCORD_REQUIRE_RAY"):
             pytest.fail(why)
         pytest.skip(why)
-    shown = evaluated(
+    shown = evaluate(
         *(tmp_path / "run", "--tasks", "4", "--on", "ray", "--jobs", "2", "--bin", str(REAL))
     )
     assert "12 equal results" in shown

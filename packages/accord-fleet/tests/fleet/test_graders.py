@@ -38,14 +38,17 @@ from accord_fleet.types import (
 )
 
 FUNCTIONS = """
-import asyncio, os, signal, sys, time
+import os, signal, sys, time
 from pathlib import Path
 from accord_fleet.types import Verdict
 
 def passes(attempt): return attempt.result.answer == "4"
 def fails(attempt): return False
 def scores(attempt): print("noise"); return 0.25
-async def asynchronous(attempt): await asyncio.sleep(0); return Verdict(score=2.5, reason="r")
+async def asynchronous(attempt):
+    import asyncio
+    await asyncio.sleep(0)
+    return Verdict(score=2.5, reason="r")
 def reads(attempt): return Path("out.txt").read_text() == attempt.task.metadata["expected"]
 def where(attempt): return Verdict(passed=Path.cwd() == attempt.workspace, reason=str(Path.cwd()))
 def raises(attempt): raise ValueError("wrong input")
@@ -68,6 +71,11 @@ def shadowed(attempt):
     import string
     return hasattr(string, "ascii_letters")
 """
+
+
+@pytest.fixture(autouse=True)
+def forks() -> None:
+    """Start interpreters: what functions do to them and to their memory is the subject."""
 
 
 @pytest.fixture

@@ -67,22 +67,22 @@ async def test_attempt_in_a_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 async def test_attempt_that_eats_memory_is_ended_and_the_others_continue() -> None:
-    limits = Limits(memory_bytes=150 * MIB)
+    limits = Limits(memory_bytes=80 * MIB)
     tasks = [
-        task("eat 300", name="eats", limits=limits),
+        task("eat 160", name="eats", limits=limits),
         *(task("say one", "say two", name=f"t{number}", limits=limits) for number in range(4)),
     ]
     eats, *others = await results(tasks, raw(warm=False), jobs=2)
     assert eats.status == "limit"
     assert eats.failure.limit == "memory_bytes"
-    assert "150 MiB are allowed" in eats.failure.message
+    assert "80 MiB are allowed" in eats.failure.message
     assert [other.status for other in others] == ["finished"] * 4
 
 
 @NEEDS_SANDBOX
 async def test_memory_in_a_sandbox_counts() -> None:
     done = await result(
-        task("eat 300", limits=Limits(memory_bytes=150 * MIB)),
+        task("eat 160", limits=Limits(memory_bytes=80 * MIB)),
         sandbox=SandboxSettings(mode="no-network", read=(AGENTS,)),
     )
     assert done.failure.limit == "memory_bytes"

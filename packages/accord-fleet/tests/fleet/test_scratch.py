@@ -37,9 +37,11 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def leave_folder() -> None:
+def leave_folder(folder: Path) -> None:
     """Let a process be killed that has a temporary folder."""
-    done = subprocess.run([sys.executable, "-c", KILLED], check=False, timeout=30)
+    program = folder / "killed.py"
+    program.write_text(KILLED)
+    done = subprocess.run([sys.executable, str(program)], check=False, timeout=30)
     assert done.returncode == -9
 
 
@@ -71,7 +73,7 @@ async def run_from_the_command_line(folder: Path) -> None:
 async def test_a_run_removes_what_killed_processes_have_left(
     temporary: Path, run: Callable[[Path], Awaitable[None]]
 ) -> None:
-    leave_folder()
+    leave_folder(temporary.parent)
     assert len(names(temporary)) == 2
     (temporary / "accord-fleet-unlocked").mkdir()  # of another program, or being made now
     with scratch_folder() as used:
@@ -83,7 +85,7 @@ async def test_a_run_removes_what_killed_processes_have_left(
 def test_files_of_other_users_and_links_stay(
     temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leave_folder()
+    leave_folder(temporary.parent)
     before = sorted(temporary.iterdir())
     with monkeypatch.context() as other:
         other.setattr(os, "getuid", lambda: os.geteuid() + 1)

@@ -431,11 +431,11 @@ def test_reference_has_every_field_and_the_limits_by_default() -> None:
 
 
 @pytest.mark.slow
-async def test_a_hundred_thousand_tasks(tmp_path: Path) -> None:
+async def test_many_thousand_tasks(tmp_path: Path) -> None:
     file = tmp_path / "tasks.jsonl"
     with file.open("w") as out:
-        for number in range(100_000):
+        for number in range(20_000):
             out.write(json.dumps({"id": f"t{number}", "prompt": "p" * 200}) + "\n")
     with await check_tasks(file) as tasks:
-        assert len(tasks) == 100_000
-        assert sum(1 for _ in tasks) == 100_000
+        assert len(tasks) == 20_000
+        assert sum(1 for _ in tasks) == 20_000

@@ -46,7 +46,7 @@ FLAGS = [
 @pytest.fixture(autouse=True)
 def forks() -> Iterator[None]:
     """Start programs by forks; a module whose subject is the start itself has its own `forks`."""
-    with forked_programs(more=False):
+    with forked_programs():
         yield
 
 

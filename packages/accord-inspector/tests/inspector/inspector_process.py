@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import signal
 import sys
@@ -46,10 +45,9 @@ class Inspector:
 
 
 async def start(*words: str, cwd: Path | None = None) -> Process:
-    env = {**os.environ, "PYTHONUNBUFFERED": "1"}
     command = (sys.executable, "-m", "accord", "inspect", "--no-open", "--port", "0", *words)
     return await asyncio.create_subprocess_exec(
-        *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=cwd, env=env
+        *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=cwd
     )
 
 

@@ -23,20 +23,14 @@ from sample_recordings import one_turn
 HERE = Path(__file__).parent
 
 
-def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "accord", "inspect", "--no-open", *words],
-        capture_output=True,
-        text=True,
-        timeout=50,
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-    )
-
-
-@pytest.mark.parametrize(
-    ("words", "status", "expected"),
-    [
+def test_what_cannot_work_is_an_error_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    one_turn().save(tmp_path / "r.acp.jsonl")
+    (tmp_path / "notes.txt").write_text("not a recording\n")
+    (tmp_path / "empty").mkdir()
+    for words, status, expected in (
         ((), 2, "Expected a recording, a folder, the URL of an agent, or -- and a command"),
         (("r.acp.jsonl", "--", "agent"), 2, "Expected a recording"),
         (("missing.acp.jsonl",), 1, "missing.acp.jsonl does not exist: expected a recording"),
@@ -49,32 +43,19 @@ def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         (("--tap", "ws://127.0.0.1:1/acp"), 1, "--tap is for commands"),
         (("gopher://x",), 1, "Unknown URL scheme 'gopher'"),
         (("-o", "no/such/folder/r.acp.jsonl", "--", sys.executable), 1, "Cannot write"),
-    ],
-    ids=str,
-)
-def test_what_cannot_work_is_an_error_at_once(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    words: tuple[str, ...],
-    status: int,
-    expected: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    one_turn().save(tmp_path / "r.acp.jsonl")
-    (tmp_path / "notes.txt").write_text("not a recording\n")
-    (tmp_path / "empty").mkdir()
-    done = CliRunner().invoke(command, ["--no-open", *words])
-    assert (done.exit_code, done.stdout) == (status, "")
-    assert expected in done.stderr
-    assert isinstance(done.exception, SystemExit)
+    ):
+        done = CliRunner().invoke(command, ["--no-open", *words])
+        assert (done.exit_code, done.stdout) == (status, ""), words
+        assert expected in done.stderr, words
+        assert isinstance(done.exception, SystemExit), words
 
 
 def test_port_that_is_in_use_is_an_error(tmp_path: Path) -> None:
-    one_turn().save(tmp_path / "r.acp.jsonl")
+    path = one_turn().save(tmp_path / "r.acp.jsonl")
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        done = run("--port", str(port), "r.acp.jsonl", cwd=tmp_path)
-    assert done.returncode == 1
+        done = CliRunner().invoke(command, ["--no-open", "--port", str(port), str(path)])
+    assert done.exit_code == 1
     assert f"Cannot listen on 127.0.0.1:{port}: " in done.stderr
 
 
@@ -149,24 +130,21 @@ async def test_second_ctrl_c_ends_a_program_that_waits_for_its_agent() -> None:
         assert await asyncio.wait_for(inspector.process.wait(), 20) in (0, 1)
 
 
-async def test_recording_of_a_live_agent_is_kept(tmp_path: Path) -> None:
+async def test_recording_of_an_agent_is_kept_which_is_a_class_of_a_module(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "r.acp.jsonl"
-    async with inspecting("-o", str(path), "--", *SCRIPT_AGENT) as inspector:
-        found = await running(inspector)
-        assert found["file"] == str(path)
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert path.read_text().count("\n") >= 3
-
-
-async def test_class_of_a_module_is_an_agent(tmp_path: Path) -> None:
     (tmp_path / "greeter.py").write_text(
         "from accord import Agent, Turn\n"
         "class Greeter(Agent):\n"
         "    async def prompt(self, turn: Turn) -> None:\n"
         "        await turn.say('Hello')\n"
     )
-    async with inspecting("greeter:Greeter", cwd=tmp_path) as inspector:
-        assert (await running(inspector))["title"] == "greeter:Greeter"
+    async with inspecting("-o", str(path), "greeter:Greeter", cwd=tmp_path) as inspector:
+        found = await running(inspector)
+        assert (found["title"], found["file"]) == ("greeter:Greeter", str(path))
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.read_text().count("\n") >= 3
 
 
 async def test_named_agent_and_remote_agent(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from ast import literal_eval
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from accord import v1, v2
 from accord_inspector.timeline import Origin, copies
 from accord_trace.recording import Recording
 from accord_trace.records import Record, decode_record
+from forked import forked_programs
 
 AGENT = [sys.executable, "-m", "accord", "agent", "script"]
 HOSTILE = (
@@ -33,6 +35,13 @@ HOSTILE = (
     "ärger 日本 🙂 \ud800",
 )
 BASH = shutil.which("bash") or "bash"
+
+
+@pytest.fixture(autouse=True)
+def forks() -> Iterator[None]:
+    """Start the copied programs by forks, and their agents, too."""
+    with forked_programs():
+        yield
 
 
 def record_of(tmp_path: Path, frame: bytes, direction: Any = "to_agent") -> Record:
@@ -104,7 +113,7 @@ def test_hostile_prompt_and_command_are_single_words(tmp_path: Path, text: str) 
     assert (stdin if text == "-" else argv[-1]) == text.replace("\ud800", "?")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.recursive(
     st.none()
     | st.booleans()

@@ -18,7 +18,7 @@ from accord_trace import TraceError
 from fleet.sample_runs import outcomes, result, sample_plan, tasks
 from sample_recordings import one_turn
 
-MANY = 2000
+MANY = 800
 ROWS = 500  # that the page shows
 
 
@@ -83,8 +83,8 @@ async def test_newest_of_very_many_are_listed(many: Path) -> None:
 async def test_very_many_are_narrowed_by_a_pattern(many: Path) -> None:
     async with FolderInspection(many) as folder:
         for pattern, count in (
-            ("TASK-1711/", 1),
-            ("task-171*/a-1*", 11),
+            ("TASK-711/", 1),
+            ("task-71*/a-1*", 11),
             ("a-1*", MANY),
             ("?-2*", 0),
         ):
@@ -128,25 +128,7 @@ def test_folder_without_recordings_is_an_error(tmp_path: Path) -> None:
         RecordingFolder(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "../outside.acp.jsonl",
-        "inner/../../outside.acp.jsonl",
-        "..",
-        "",
-        "/etc/passwd",
-        "//outside.acp.jsonl",
-        "./r.acp.jsonl",
-        "inner/deep/r.acp.jsonl",
-        "r.acp.jsonl/",
-        "r.acp.jsonl\0",
-        "notes.txt",
-        "missing.acp.jsonl",
-        "folder.acp.jsonl",
-    ],
-)
-async def test_only_recordings_of_the_folder_are_opened(tmp_path: Path, name: str) -> None:
+async def test_only_recordings_of_the_folder_are_opened(tmp_path: Path) -> None:
     folder = tmp_path / "recordings"
     (folder / "inner" / "deep").mkdir(parents=True)
     (folder / "folder.acp.jsonl").mkdir()
@@ -155,9 +137,24 @@ async def test_only_recordings_of_the_folder_are_opened(tmp_path: Path, name: st
         one_turn().save(path.with_suffix(".acp.jsonl"))
     async with FolderInspection(folder) as inspection:
         assert inspection.path_of("r.acp.jsonl") == folder / "r.acp.jsonl"
-        with pytest.raises(ApiError, match="Expected a recording in") as raised:
-            inspection.path_of(name)
-        assert raised.value.status == 404
+        for name in (
+            "../outside.acp.jsonl",
+            "inner/../../outside.acp.jsonl",
+            "..",
+            "",
+            "/etc/passwd",
+            "//outside.acp.jsonl",
+            "./r.acp.jsonl",
+            "inner/deep/r.acp.jsonl",
+            "r.acp.jsonl/",
+            "r.acp.jsonl\0",
+            "notes.txt",
+            "missing.acp.jsonl",
+            "folder.acp.jsonl",
+        ):
+            with pytest.raises(ApiError, match="Expected a recording in") as raised:
+                inspection.path_of(name)
+            assert raised.value.status == 404, name
 
 
 async def test_run_of_a_fleet_shows_its_recordings(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ async def test_bytes_stay_the_same_beside_a_fault_that_is_switched(tmp_path: Pat
         for direction in ("to_agent", "to_client"):
             fault = {"kind": "delay", "delay_ms": 3, "direction": direction}
             assert (await page.post("/api/faults", json=fault)).status_code == 200
-        for turn in range(40):
+        for turn in range(20):
             for number in (1, 2):
                 action = "on" if chances.random() < 0.5 else "off"
                 switched = await page.post(f"/api/faults/{number}/{action}")

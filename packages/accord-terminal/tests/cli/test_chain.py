@@ -74,12 +74,13 @@ async def test_component_that_dies_is_reported_on_stderr_and_to_the_client() -> 
     assert any(line.startswith("accord chain: component ") for line in lines)
 
 
-def test_requests_before_the_end_of_input_are_answered() -> None:
+def test_requests_before_the_end_of_input_are_answered(tmp_path: Path) -> None:
     params = '{"protocolVersion":1,"clientCapabilities":{}}'
     line = '{"jsonrpc":"2.0","id":7,"method":"initialize","params":' + params + "}\n"
     # The pipe has ended before the chain starts: no component can answer before the end of input,
     # and none before the first time limit. The second is long enough for a busy machine.
-    limits = (
+    program = tmp_path / "program.py"
+    program.write_text(
         "from accord.program import main\n"
         "from accord.proxy import conductor, hop\n"
         "hop.ANSWER_S, conductor._LAST_ANSWER_S = 0.0, 30.0\n"
@@ -90,7 +91,7 @@ def test_requests_before_the_end_of_input_are_answered() -> None:
     os.close(writing)
     try:
         ended = subprocess.run(
-            [sys.executable, "-c", limits],
+            [sys.executable, str(program)],
             stdin=reading,
             capture_output=True,
             text=True,

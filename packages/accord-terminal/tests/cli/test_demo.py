@@ -24,7 +24,7 @@ def test_demo_runs_a_turn_and_leaves_the_folder_unchanged(
     shutil.copy(ROOT / "README.md", tmp_path)
     before = (tmp_path / "README.md").read_bytes()
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "accord", *shlex.split(recipe[1])],
+        [sys.executable, "-m", "accord", *shlex.split(recipe[1])],
         cwd=tmp_path,
         env={**os.environ, "ACCORD_MODEL": "demo", "ACCORD_DATA": str(data)},
         capture_output=True,
@@ -41,7 +41,7 @@ def test_demo_runs_a_turn_and_leaves_the_folder_unchanged(
     assert (tmp_path / "README.md").read_bytes() == before
 
 
-@pytest.mark.parametrize("options", [[], ["--quiet"], ["--json"], ["--protocol", "1"]])
+@pytest.mark.parametrize("options", [["--quiet"], ["--json", "--protocol", "1"]])
 def test_prompt_that_the_demonstration_model_does_not_understand_exits_with_status_1(
     options: list[str], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

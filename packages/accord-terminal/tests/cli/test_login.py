@@ -22,17 +22,15 @@ ASK = [sys.executable, "-m", "accord", "ask", "--agent", AGENT]
 # `accord ask` has one path for both versions, whose events tests/client compares:
 # most tests here need only one of them.
 BOTH = pytest.mark.parametrize("version", ["1", "2"], ids=["v1", "v2"])
-V1 = pytest.mark.parametrize("version", ["1"], ids=["v1"])
 
 
 def asking(tmp_path: Path, version: str) -> Any:
     return at_a_terminal(*ASK, "--protocol", version, "hello", cwd=tmp_path)
 
 
-@V1
 @requirement("R-AUTH-12")
-def test_prompt_is_sent_again_after_a_login_by_the_agent(version: str, tmp_path: Path) -> None:
-    with asking(tmp_path, version) as person:
+def test_prompt_is_sent_again_after_a_login_by_the_agent(tmp_path: Path) -> None:
+    with asking(tmp_path, "1") as person:
         person.sees("In a terminal")
         person.sees("Log in with")
         person.types(b"1\n")

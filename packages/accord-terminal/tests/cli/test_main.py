@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 import accord
 from accord.installed import install_command
-from accord.program import COMMANDS
+from accord.program import COMMANDS, main
 
 FULL = Path("/dev/full")
 
@@ -47,17 +51,22 @@ def test_version_is_printed() -> None:
 @pytest.mark.parametrize(
     ("line", "unbuffered"),
     [
-        *((line, "") for line in ("", "--help", "--version", "agent --help", "agents list")),
-        *((line, "") for line in ("ask --help", "check agent --help", "session list --json")),
-        *((line, "") for line in ("install zed --print", "trace --help")),
-        *((f"ask --agent script {option}echo", "") for option in ("", "--json ", "--quiet ")),
-        # Without a buffer the error comes from the first line that is written: one of each kind.
-        *((line, "1") for line in ("--help", "agents list", "session list --json")),
-        *((f"ask --agent script {option}echo", "1") for option in ("", "--json ")),
+        *((line, False) for line in ("", "--help", "--version", "agent --help", "agents list")),
+        *((line, False) for line in ("ask --help", "check agent --help", "session list --json")),
+        *((line, False) for line in ("install zed --print", "trace --help")),
+        *((f"ask --agent script {option}echo", False) for option in ("", "--json ", "--quiet ")),
+        # Without a buffer the error comes from the first line that is written.
+        ("agents list", True),
+        ("ask --agent script --json echo", True),
     ],
 )
-def test_full_output_is_one_line_on_stderr(line: str, unbuffered: str, tmp_path: Path) -> None:
-    folders = {"ACCORD_STATE": str(tmp_path), "ACCORD_CONFIG": str(tmp_path)}
+def test_full_output_is_one_line_on_stderr(
+    line: str, unbuffered: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACCORD_STATE", str(tmp_path))
+    monkeypatch.setenv("ACCORD_CONFIG", str(tmp_path))
+    if unbuffered:
+        monkeypatch.setenv("PYTHONUNBUFFERED", "1")  # which only a new interpreter reads
     with FULL.open("wb") as full:
         done = subprocess.run(
             [sys.executable, "-m", "accord", *line.split()],
@@ -67,7 +76,6 @@ def test_full_output_is_one_line_on_stderr(line: str, unbuffered: str, tmp_path:
             text=True,
             timeout=50,
             check=False,
-            env=os.environ | folders | {"PYTHONUNBUFFERED": unbuffered},
         )
     assert done.returncode == 1, done.stderr
     assert done.stderr.rstrip().splitlines()[-1].endswith("No space left on device")
@@ -88,11 +96,11 @@ def test_reader_of_the_help_that_leaves_is_no_error() -> None:
     assert (done.stdout, done.stderr) == ("U", "")
 
 
-@pytest.mark.parametrize("arguments", [("dance",), ("--dance",)])
-def test_invalid_command_line_is_a_usage_error(arguments: tuple[str, ...]) -> None:
-    done = run(*arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "dance" in done.stderr
+def test_invalid_option_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--dance"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "dance" in said.err
 
 
 def test_agent_imports_only_what_it_needs() -> None:
@@ -105,99 +113,96 @@ def test_agent_imports_only_what_it_needs() -> None:
     assert not LATE & set(done.stderr.split())
 
 
-NO_EXTRAS = (
-    "import sys; sys.modules.update(click=None, rich=None, platformdirs=None)\n"
-    "from accord.program import main; sys.exit(main({words!r}))"
-)
+@contextmanager
+def without(*packages: str) -> Iterator[None]:
+    """Let packages be missing, and Accord be imported anew, in this block."""
+    with patch.dict(sys.modules):
+        for name in [*sys.modules]:
+            if name.partition(".")[0].startswith("accord") or name.partition(".")[0] in packages:
+                del sys.modules[name]
+        with patch.dict(sys.modules, dict.fromkeys(packages)):
+            yield
 
 
-@pytest.mark.parametrize("words", [["ask", "hello"], ["agents"], ["check", "rules"]])
-def test_missing_extra_is_one_clear_line(words: list[str]) -> None:
-    done = run(start=("-c", NO_EXTRAS.format(words=words)))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        f"accord: `accord {words[0]}` requires more packages: {install_command('cli')}\n"
-    )
+def run_here(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[Any, str, str]:
+    """Run a command line in this process; return its status and what it writes."""
+    try:
+        status = import_module("accord.program").main(words)
+    except SystemExit as left:
+        status = left.code
+    said = capsys.readouterr()
+    return status, said.out, said.err
 
 
-NO_REMOTE = (
-    "import sys; sys.modules.update(dict.fromkeys(('h11', 'h2', 'httpx2', 'hypercorn',"
-    " 'websockets')))\nfrom accord.program import main; sys.exit(main({words!r}))"
-)
+WITHOUT_EXTRAS = ("click", "rich", "platformdirs")
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["serve"],
-        *(["ask", "hello", "--agent", f"{scheme}://127.0.0.1:1/acp"] for scheme in ("ws", "http")),
-        *(["bridge", f"{scheme}://127.0.0.1:1/acp"] for scheme in ("ws", "http")),
-        *(["check", "agent", f"{scheme}://127.0.0.1:1/acp"] for scheme in ("ws", "http")),
-    ],
-    ids=" ".join,
-)
-def test_missing_packages_for_remote_agents_are_one_clear_line(words: list[str]) -> None:
-    done = run(start=("-c", NO_REMOTE.format(words=words)))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.endswith(f" requires more packages: {install_command('remote')}\n")
-    assert "Traceback" not in done.stderr
+def test_program_without_extras(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its help needs none; a missing one is one clear line."""
+    need = [["ask", "hello"], ["agents"], ["check", "rules"]]
+    helps = [[], ["-h"], ["--help"]]
+    with without(*WITHOUT_EXTRAS):
+        results = [run_here(words, capsys) for words in (*need, *helps, ["--version"], ["bogus"])]
+        monkeypatch.setenv("_ACCORD_COMPLETE", "bash_complete")
+        assert run_here([], capsys) == (0, "", "")  # no error in the middle of the user's line
+        monkeypatch.delenv("_ACCORD_COMPLETE")
+    for words, result in zip(need, results, strict=False):
+        line = f"accord: `accord {words[0]}` requires more packages: {install_command('cli')}\n"
+        assert result == (2, "", line)
+    *helped, version, bogus = results[len(need) :]
+    assert helped == [run_here(["--help"], capsys)] * 3
+    assert version == (0, f"accord {accord.__version__}\n", "")
+    for status, out, err in (bogus, run_here(["bogus"], capsys)):
+        assert (status, out) == (2, "")
+        assert "'bogus'" in err
+        assert f"expected one of {', '.join(sorted(COMMANDS))};" in err
 
 
-@pytest.mark.parametrize("missing", ["click", "hypercorn", "psutil", "starlette"])
-def test_missing_packages_of_the_inspector_are_one_clear_line(missing: str) -> None:
-    code = (
-        f"import sys; sys.modules[{missing!r}] = None\n"
-        "from accord.program import main; sys.exit(main(['inspect', 'x.acp.jsonl']))"
-    )
-    done = run(start=("-W", "error", "-c", code))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        f"accord: `accord inspect` requires more packages: {install_command('inspector')}\n"
-    )
+def test_missing_packages_for_remote_agents_are_one_clear_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    urls = [f"{scheme}://127.0.0.1:1/acp" for scheme in ("ws", "http")]
+    calls = [["serve"]]
+    calls += [["ask", "hello", "--agent", url] for url in urls]
+    calls += [["bridge", url] for url in urls]
+    calls += [["check", "agent", url] for url in urls]
+    remote = ("h11", "h2", "httpx2", "hypercorn", "websockets")
+    for words in calls:
+        with without(*remote):
+            status, out, err = run_here(words, capsys)
+        assert (status, out) == (2, ""), words
+        assert err.endswith(f" requires more packages: {install_command('remote')}\n"), words
+        assert "Traceback" not in err, words
 
 
-def test_missing_packages_of_the_coding_agent_are_one_clear_line() -> None:
-    without = "import sys; sys.modules['accord_coder'] = None; from accord.program import main;"
-    done = run(start=("-c", f"{without} sys.exit(main(['agent']))"))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
+def test_missing_packages_of_the_inspector_are_one_clear_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    line = f"accord: `accord inspect` requires more packages: {install_command('inspector')}\n"
+    for missing in ("click", "hypercorn", "psutil", "starlette"):
+        with without(missing):
+            assert run_here(["inspect", "x.acp.jsonl"], capsys) == (2, "", line), missing
+
+
+def test_missing_packages_of_the_coding_agent_are_one_clear_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with without("accord_coder"):
+        coder = run_here(["agent"], capsys)
+    line = (
         f"accord agent: the coding agent requires more packages: {install_command('cli')},"
         f" or {install_command('cli,coder')} to use a language model\n"
     )
-    done = run(start=("-c", f"{without} sys.exit(main(['agent', 'script']))"))
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert coder == (2, "", line)
 
 
-@pytest.mark.parametrize("words", [[], ["-h"], ["--help"]])
-def test_help_and_version_need_no_extras(words: list[str]) -> None:
-    done = run(start=("-c", NO_EXTRAS.format(words=words)))
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == run("--help").stdout
-    version = run(start=("-c", NO_EXTRAS.format(words=["--version"])))
-    assert version.stdout == f"accord {accord.__version__}\n"
-
-
-@pytest.mark.parametrize("extras", [True, False])
-def test_unknown_command_is_named(extras: bool) -> None:
-    done = run("bogus") if extras else run(start=("-c", NO_EXTRAS.format(words=["bogus"])))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "'bogus'" in done.stderr
-    assert f"expected one of {', '.join(sorted(COMMANDS))};" in done.stderr
-
-
-def completed(line: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    words = line.split(" ")
-    monkeypatch.setenv("COMP_WORDS", line)
-    monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+def test_shells_complete_commands_and_options(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("_ACCORD_COMPLETE", "bash_complete")
-    done = run()
-    assert (done.returncode, done.stderr) == (0, "")
-    return [candidate.partition(",")[2] for candidate in done.stdout.splitlines()]
-
-
-@pytest.mark.parametrize(
-    ("line", "candidates"),
-    [
+    for line, candidates in (
         ("accord a", ["agent", "agents", "ask"]),
         ("accord agent ", ["coder", "script"]),
         ("accord agent --mo", ["--mode", "--model"]),
@@ -207,23 +212,19 @@ def completed(line: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ("accord ask --protocol ", ["1", "2"]),
         ("accord check tr", ["trace"]),
         ("accord ask --agent s", ["script"]),
-    ],
-)
-def test_shells_complete_commands_and_options(
-    line: str, candidates: list[str], monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setenv("COMP_WORDS", line)
+        monkeypatch.setenv("COMP_CWORD", str(line.count(" ")))
+        status, out, err = run_here([], capsys)
+        assert (status, err) == (0, ""), line
+        assert [found.partition(",")[2] for found in out.splitlines()] == candidates, line
+
+
+def test_completion_script_is_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert completed(line, monkeypatch) == candidates
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_script_is_printed(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("_ACCORD_COMPLETE", f"{shell}_source")
-    done = run()
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "_ACCORD_COMPLETE" in done.stdout
-
-
-def test_completion_without_extras_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("_ACCORD_COMPLETE", "bash_complete")
-    done = run(start=("-c", NO_EXTRAS.format(words=[])))
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    for shell in ("bash", "zsh", "fish"):
+        monkeypatch.setenv("_ACCORD_COMPLETE", f"{shell}_source")
+        status, out, err = run_here([], capsys)
+        assert (status, err) == (0, ""), shell
+        assert "_ACCORD_COMPLETE" in out, shell

@@ -16,7 +16,11 @@ from accord_terminal.ask.views import rich_view
 from cli.emulator import TerminalFile
 
 WORD = re.compile(r"\bw\d{4}\b")
-SIZES = [(20, 6), (31, 10), (60, 24), (80, 24), (120, 40), (200, 50)]
+# Columns and lines of the terminal, and the longest piece of a text.
+SIZES = [
+    *((20, 6, 1), (20, 6, 400), (31, 10, 9), (60, 24, 400)),
+    *((80, 24, 1), (80, 24, 9), (120, 40, 9), (200, 50, 400)),
+]
 
 
 class Document:
@@ -107,8 +111,7 @@ def terminal_of(columns: int, lines: int, monkeypatch: pytest.MonkeyPatch) -> Te
     return file
 
 
-@pytest.mark.parametrize(("columns", "lines"), SIZES)
-@pytest.mark.parametrize("size", [1, 9, 400])
+@pytest.mark.parametrize(("columns", "lines", "size"), SIZES)
 def test_text_is_on_the_screen_exactly_once(
     columns: int, lines: int, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -142,26 +142,22 @@ def test_all_agents_that_work_give_status_0(folder: Path, capsys: Out) -> None:
     assert {found["name"] for found in report["agents"]} == {"accord", "script", "works", "login"}
     assert "gemini" in report["not_installed"]
     assert report["machine"]["programs"]["node"] is None
+    extras = report["machine"]["extras"]
+    assert set(extras) == {"coder", "fleet", "inspector", "mcp", "remote", "tui"}
 
 
-def test_programs_are_shown_with_their_versions(folder: Path, capsys: Out) -> None:
+def test_programs_are_shown_with_their_versions_and_a_missing_settings_file(
+    folder: Path, capsys: Out
+) -> None:
     for program, text in (("node", "v22.1.0"), ("git", "git version 2.43.0 (x)")):
         (folder / program).write_text(f"#!/bin/sh\necho '{text}'\n")
         (folder / program).chmod(0o755)
     main(["doctor"])
-    assert "node 22.1.0, npm not found, uv not found, git 2.43.0" in capsys.readouterr().out
-
-
-def test_all_extras_for_users_are_shown(capsys: Out) -> None:
-    main(["doctor", "--json"])
-    extras = json.loads(capsys.readouterr().out)["machine"]["extras"]
-    assert set(extras) == {"coder", "fleet", "inspector", "mcp", "remote", "tui"}
-
-
-def test_missing_settings_file_is_told(folder: Path, capsys: Out) -> None:
-    for command in ("doctor", "agents"):
-        main([command])
-        assert "(does not exist: defaults apply)" in " ".join(capsys.readouterr().out.split())
+    out = capsys.readouterr().out
+    assert "node 22.1.0, npm not found, uv not found, git 2.43.0" in out
+    assert "(does not exist: defaults apply)" in " ".join(out.split())
+    main(["agents"])
+    assert "(does not exist: defaults apply)" in " ".join(capsys.readouterr().out.split())
     name(folder, "good")
     main(["agents"])
     assert "does not exist" not in capsys.readouterr().out

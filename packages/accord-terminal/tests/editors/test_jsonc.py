@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord_terminal.editor_settings import JsoncError, parse
@@ -24,6 +24,7 @@ JSON = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(JSON)
 def test_reads_what_json_reads(given_value: Any) -> None:
     try:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack, chdir
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
+
+from accord.program import main
 from accord_terminal.sessions.journal import Entry, JournalReader, Started, Updated
 from accord_terminal.sessions.records import Record, Store
 from forked import forked_starts
@@ -37,16 +43,31 @@ class Machine:
         return Store()
 
     def run(self, *words: str, cwd: Path | None = None, stdin: str = "") -> Any:
-        """Run `accord` to its end."""
-        return subprocess.run(
-            [*PROGRAM, *words],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=50,
-            cwd=cwd or self.work,
-            check=False,
-        )
+        """Run `accord` to its end; in this process, unless it runs a loop or starts interpreters.
+
+        `start` is for tests of the process itself: its signals, its terminal, and its death.
+        """
+        if self.starts_interpreters or asyncio._get_running_loop() is not None:
+            return subprocess.run(
+                [*PROGRAM, *words],
+                input=stdin,
+                capture_output=True,
+                text=True,
+                timeout=50,
+                cwd=cwd or self.work,
+                check=False,
+            )
+        with chdir(cwd or self.work), ExitStack() as streams, pytest.MonkeyPatch.context() as patch:
+            for name in ("stdin", "stdout", "stderr"):
+                file = streams.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8"))
+                patch.setattr(sys, name, file)
+            sys.stdin.write(stdin)
+            sys.stdin.seek(0)
+            status = main(words)
+            for stream in (sys.stdout, sys.stderr):
+                stream.seek(0)
+            said = sys.stdout.read(), sys.stderr.read()
+        return subprocess.CompletedProcess([*PROGRAM, *words], status, *said)
 
     def ok(self, *words: str, cwd: Path | None = None) -> str:
         """Run `accord`, which must succeed; return its output."""

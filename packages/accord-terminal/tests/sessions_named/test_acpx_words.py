@@ -133,9 +133,9 @@ def test_what_accord_does_not_have_is_named(words: str, error: str) -> None:
         words_of_acpx(shlex.split(words))
 
 
-@pytest.mark.parametrize("words", ["promt -s fix x", "fix", "claud 'Do it.'", "--protocol 2 new"])
-def test_misspelt_command_is_not_taken_for_an_agent(words: str) -> None:
-    assert not is_of_acpx(shlex.split(words), {"claude"})
+def test_misspelt_command_is_not_taken_for_an_agent() -> None:
+    for words in ("promt -s fix x", "fix", "claud 'Do it.'", "--protocol 2 new"):
+        assert not is_of_acpx(shlex.split(words), {"claude"}), words
 
 
 @pytest.mark.slow
@@ -263,15 +263,12 @@ def test_what_commands_ignore_is_on_the_page() -> None:
     assert len(options) >= 9
 
 
-@pytest.mark.parametrize(
-    "option",
-    [
+def test_other_options_are_used_or_an_error() -> None:
+    for option in (
         *("--before 2026-11-30", "--cursor C", "--dry-run", "--file f", "--mcp-config m.json"),
         *("--no-wait", "--older-than 3", "--output f", "-s other", "--tail 2"),
-    ],
-)
-def test_other_options_are_used_or_an_error(option: str) -> None:
-    assert users_of(option)["ignored"] == set()
+    ):
+        assert users_of(option)["ignored"] == set(), option
 
 
 def command_of_session(name: str) -> click.Command | None:

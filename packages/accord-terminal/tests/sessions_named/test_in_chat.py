@@ -47,9 +47,8 @@ async def undecided(request: PermissionRequest) -> Decision | None:
 
 
 @requirement("R-NAMED-04")
-@VERSIONS
-async def test_prompts_of_others_are_seen_and_withdrawn(machine: Machine, protocol: str) -> None:
-    async with chat_with(machine, protocol) as user:
+async def test_prompts_of_others_are_seen_and_withdrawn(machine: Machine) -> None:
+    async with chat_with(machine, "2") as user:
         assert user.session.link.shared is not None
         async with open_session("fix", client_name="Ann's script", decides=False) as ann:
             await user.sees("with 1 client: Ann's script")
@@ -76,10 +75,9 @@ async def test_prompts_of_others_are_seen_and_withdrawn(machine: Machine, protoc
 
 
 @requirement("R-NAMED-04")
-@VERSIONS
-async def test_own_prompt_waits_for_others_and_is_edited(machine: Machine, protocol: str) -> None:
+async def test_own_prompt_waits_for_others_and_is_edited(machine: Machine) -> None:
     async with (
-        chat_with(machine, protocol) as user,
+        chat_with(machine, "1") as user,
         open_session("fix", client_name="Ann", decides=False) as ann,
     ):
         await ann.submit("wait forever")
@@ -101,8 +99,9 @@ async def test_own_prompt_waits_for_others_and_is_edited(machine: Machine, proto
         await user.sees("  mine")
 
 
+@requirement("R-NAMED-02")
 @VERSIONS
-async def test_question_that_another_client_answers_disappears(
+async def test_answers_of_others_are_said_and_a_killed_owner_is_started_again(
     machine: Machine, protocol: str
 ) -> None:
     may_answer = asyncio.Event()
@@ -111,28 +110,29 @@ async def test_question_that_another_client_answers_disappears(
         await may_answer.wait()
         return "allow"
 
-    async with (
-        chat_with(machine, protocol) as user,
-        open_session("fix", client_name="Ann", permissions=decide),
-    ):
-        await user.send("permission")
-        await user.question()
-        may_answer.set()
-        await user.sees("Answered by Ann", "(Do thing 1)", "1 of 1 allowed.")
-        await user.until(lambda: not user.app.screen.query(PermissionPanel))
+    async with chat_with(machine, protocol) as user:
+        async with open_session("fix", client_name="Ann", permissions=decide):
+            await user.send("permission")
+            await user.question()
+            await user.press("y")
+            await user.sees("1 of 1 allowed.")
+            assert "Answered by" not in user.screen
 
+            await user.send("permission")
+            await user.question()
+            may_answer.set()
+            await user.sees("Answered by Ann", "(Do thing 1)")
+            await user.until(lambda: not user.app.screen.query(PermissionPanel))
+            await user.until(lambda: not user.session.is_busy)
 
-@VERSIONS
-async def test_own_answer_is_not_said(machine: Machine, protocol: str) -> None:
-    async with (
-        chat_with(machine, protocol) as user,
-        open_session("fix", client_name="Ann", permissions=undecided),
-    ):
-        await user.send("permission")
-        await user.question()
-        await user.press("y")
-        await user.sees("1 of 1 allowed.")
-        assert "Answered by" not in user.screen
+        os.kill(machine.owner(), signal.SIGKILL)
+        await user.sees("Ctrl+R starts it again")
+        await user.press("ctrl+r")
+        await user.until(lambda: user.session.state == "idle")
+        async with open_session("fix", client_name="Ann", decides=False):
+            await user.sees("with 1 client: Ann")
+        await user.send("echo after")
+        await user.sees("  after")
 
 
 @requirement("R-SUBAG-05")
@@ -153,20 +153,3 @@ async def test_subagent_of_version_1_is_a_tool_call(machine: Machine) -> None:
     async with chat_with(machine, "1") as user:
         await user.send("subagent one")
         await user.sees("A subagent", "The subagent is done.")
-
-
-@requirement("R-NAMED-02")
-@VERSIONS
-async def test_killed_owner_is_started_again(machine: Machine, protocol: str) -> None:
-    async with chat_with(machine, protocol) as user:
-        await user.send("echo before")
-        await user.sees("  before")
-        await user.until(lambda: not user.session.is_busy)
-        os.kill(machine.owner(), signal.SIGKILL)
-        await user.sees("Ctrl+R starts it again")
-        await user.press("ctrl+r")
-        await user.until(lambda: user.session.state == "idle")
-        async with open_session("fix", client_name="Ann", decides=False):
-            await user.sees("with 1 client: Ann")
-        await user.send("echo after")
-        await user.sees("  after")

@@ -46,11 +46,12 @@ def export_of(machine: Machine, stored: Record) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("days", ["nan", "inf", "1e12"])
-def test_prune_refuses_what_is_not_a_number_of_days(machine: Machine, days: str) -> None:
-    ended = machine.run("session", "prune", "--older-than", days)
-    assert ended.returncode == 2
-    assert ended.stderr.endswith("Error: --older-than or --before is not a day of the calendar\n")
+def test_prune_refuses_what_is_not_a_number_of_days(machine: Machine) -> None:
+    for days in ("nan", "inf", "1e12"):
+        ended = machine.run("session", "prune", "--older-than", days)
+        assert ended.returncode == 2
+        said = "Error: --older-than or --before is not a day of the calendar\n"
+        assert ended.stderr.endswith(said)
 
 
 def test_prune_applies_both_limits(machine: Machine) -> None:
@@ -133,11 +134,11 @@ def full_pipe() -> tuple[int, int]:
     return reader, writer
 
 
-@pytest.mark.parametrize("name", ["-x", "two\nlines", "\x1b[31mred", "", "x" * 65])
-def test_import_refuses_a_name_that_could_not_be_typed(machine: Machine, name: str) -> None:
-    ended = machine.run("session", "import", export_of(machine, record(machine)), "-s", name)
-    assert ended.returncode == 2
-    assert "Expected a name of at most 64 visible characters" in ended.stderr
+def test_import_refuses_a_name_that_could_not_be_typed(machine: Machine) -> None:
+    for name in ("-x", "two\nlines", "\x1b[31mred", "", "x" * 65):
+        ended = machine.run("session", "import", export_of(machine, record(machine)), "-s", name)
+        assert ended.returncode == 2, name
+        assert "Expected a name of at most 64 visible characters" in ended.stderr, name
     assert [*machine.store] == []
 
 

@@ -32,7 +32,7 @@ from sessions_named.machine import Machine, eventually, hold_lock
 pytestmark = pytest.mark.slow
 
 # The full numbers of rounds are 200 and 100; they take minutes.
-RACES = int(os.environ.get("ACCORD_SESSION_RACES", "3"))
+RACES = int(os.environ.get("ACCORD_SESSION_RACES", "2"))
 KILLS = int(os.environ.get("ACCORD_SESSION_KILLS", "2"))
 
 
@@ -67,7 +67,7 @@ def test_killed_owner_loses_nothing_that_was_shown(machine: Machine) -> None:
         assert call.stdout is not None
         shown = ""
         first = call.stdout.readline()  # the turn has begun
-        until = time.monotonic() + 0.5 * chance.random()
+        until = time.monotonic() + 0.2 * chance.random()
         lines = [first]
         while time.monotonic() < until and (line := call.stdout.readline()):
             lines.append(line)
@@ -116,29 +116,34 @@ def test_next_call_says_once_that_the_context_is_new(machine: Machine) -> None:
 
 
 @requirement("R-NAMED-05")
-@pytest.mark.parametrize(("of_agent", "of_client"), [(1, 1), (2, 2), (1, 2), (2, 1)])
-async def test_late_client_sees_the_turns_before_and_after_a_lost_context(
-    machine: Machine, of_agent: int, of_client: Any
+@pytest.mark.parametrize("of_agent", [1, 2])
+async def test_late_clients_see_the_turns_before_and_after_a_lost_context(
+    machine: Machine, of_agent: int
 ) -> None:
     """The agent counts its messages and tool calls from the beginning each time it starts."""
     machine.ok("session", "new", "-s", "fix", "--agent", "script", "--protocol", str(of_agent))
-    for text in ("one", "two", "three"):
+    expected: list[tuple[str, str]] = []
+    for text in ("one", "two"):
         machine.ok("session", "prompt", "-s", "fix", f"echo {text}")
         machine.ok("session", "prompt", "-s", "fix", "--yes", "permission")
         os.kill(machine.owner(), signal.SIGKILL)
-    command = [sys.executable, "-m", "accord", "session", "attach", "fix"]
-    async with accord.connect(command, versions=(of_client,)) as agent, asyncio.timeout(60):
-        session = await agent.load_session(machine.record().id, machine.work)
-        async with session.prompt("echo four") as turn:
-            assert await turn.wait() == "end_turn"
-        texts = [(item.role, item.text) for item in session.transcript.messages]
-        tools = [call.title for call in session.transcript.tool_calls]
-    expected: list[tuple[str, str]] = []
-    for text in ("one", "two", "three"):
         expected += [("user", f"echo {text}"), ("agent", text)]
         expected += [("user", "permission"), ("agent", "1 of 1 allowed.")]
-    assert texts == [*expected, ("user", "echo four"), ("agent", "four")]
-    assert tools == ["Do thing 1"] * 3
+    command = [sys.executable, "-m", "accord", "session", "attach", "fix"]
+    versions: tuple[Any, ...] = (1, 2)
+    for of_client in versions:
+        async with (
+            accord.connect(command, versions=(of_client,)) as agent,
+            asyncio.timeout(60),
+        ):
+            session = await agent.load_session(machine.record().id, machine.work)
+            async with session.prompt(f"echo for {of_client}") as turn:
+                assert await turn.wait() == "end_turn"
+            texts = [(item.role, item.text) for item in session.transcript.messages]
+            tools = [call.title for call in session.transcript.tool_calls]
+        expected += [("user", f"echo for {of_client}"), ("agent", f"for {of_client}")]
+        assert texts == expected
+        assert tools == ["Do thing 1"] * 2
 
 
 @requirement("R-NAMED-05")

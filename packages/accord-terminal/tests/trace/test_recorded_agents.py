@@ -31,43 +31,36 @@ REAL = {path.name.partition(".")[0].removesuffix("-v2") for path in RECORDINGS}
 every_recording = pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name)
 
 
-def test_agents_of_others_are_recorded() -> None:
+def test_agents_of_others_have_small_recordings() -> None:
     assert len({name for name in REAL if not name.startswith("accord")}) >= 13
+    assert max(path.stat().st_size for path in RECORDINGS) <= MAX_BYTES
 
 
+@requirement("R-TRACE-02", "R-TRACE-04")
 @every_recording
-def test_recording_is_small_redacted_and_read_without_problems(path: Path) -> None:
+async def test_recording_is_read_and_replayed(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is small, redacted, without problems; export and import are the identity."""
     trace = open_trace(path)
     records = list(trace)
     assert trace.problems == []
     assert trace.header.redacted
     assert trace.header.argv == [path.name.removesuffix(".acp.jsonl")]
-    assert path.stat().st_size <= MAX_BYTES
     assert {record.method for record in records} >= {"initialize", "session/new", "session/prompt"}
 
-
-@every_recording
-def test_stats_and_show_read_it(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     turns = stats_of(open_trace(path)).turns
     assert len(turns) >= 2
     assert all(turn.stop_reason for turn in turns)
     assert main(["trace", "show", str(path)], COMMANDS, load_command) == 0
-    assert len(capsys.readouterr().out.splitlines()) == len(list(open_trace(path)))
+    assert len(capsys.readouterr().out.splitlines()) == len(records)
 
-
-@requirement("R-TRACE-02")
-@every_recording
-def test_export_and_import_is_the_identity(path: Path) -> None:
-    exported = [one for one in open_trace(path) if one.type not in ("end", "invalid")]
+    exported = [one for one in records if one.type not in ("end", "invalid")]
     lines = list(jsons_lines(exported))
     imported = [one for one in import_records(lines) if isinstance(one, Record)]
     assert list(jsons_lines(imported)) == lines
     assert [one.session for one in imported] == [one.session for one in exported]
 
-
-@requirement("R-TRACE-04")
-@every_recording
-async def test_replay_of_itself_has_no_differences(path: Path, tmp_path: Path) -> None:
     agent = ReplayedAgent(path, strict=True)
     script = read_scripts(open_trace(path))[0]
     client = ClientReplay(script, agent(), cwd=str(tmp_path), timeout_s=10)

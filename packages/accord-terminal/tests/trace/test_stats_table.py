@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from rich.cells import cell_len
 
 from accord_terminal.trace.stats import stats_table
@@ -28,18 +27,15 @@ def test_texts_of_agents_are_shown_without_control_characters(tmp_path: Path) ->
     assert "<b>" not in page
 
 
-RECORDINGS = sorted((ROOT / "tests/recordings").glob("*.acp.jsonl"))
-
-
-@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name.partition(".")[0])
-def test_table_fits_a_terminal(path: Path) -> None:
-    stats = stats_of(open_trace(path))
-    for width in (60, 80):
-        lines = list(stats_table(stats, width))
-        assert max(map(cell_len, lines)) <= width
-        heads = [line.split("  ")[0] for line in lines]
-        assert any(head.endswith("ssion/prompt") for head in heads)
-        assert "Turn" in heads
+def test_table_fits_a_terminal() -> None:
+    for path in sorted((ROOT / "tests/recordings").glob("*.acp.jsonl")):
+        stats = stats_of(open_trace(path))
+        for width in (60, 80):
+            lines = list(stats_table(stats, width))
+            assert max(map(cell_len, lines)) <= width, path
+            heads = [line.split("  ")[0] for line in lines]
+            assert any(head.endswith("ssion/prompt") for head in heads), path
+            assert "Turn" in heads, path
 
 
 def test_sessions_are_in_the_table_if_there_are_several(tmp_path: Path) -> None:

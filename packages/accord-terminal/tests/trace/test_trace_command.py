@@ -20,13 +20,12 @@ from accord.program import COMMANDS, load_command
 from accord_terminal.click_group import main
 from accord_trace import Recording, open_trace
 from accord_trace.importing import import_records
-from codeblocks import FEW_PLUGINS
 from on_a_terminal import on_a_terminal
 from project import ROOT
 from requirement import requirement
 from sample_recordings import ESCAPES, one_turn
 
-PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+pytest_plugins = ["pytester"]
 
 
 @pytest.fixture
@@ -209,22 +208,20 @@ async def record_turns(path: Path) -> None:
 
 
 @requirement("R-TRACE-04")
-def test_export_as_pytest_passes_with_the_recording_and_the_same_agent(tmp_path: Path) -> None:
-    path = tmp_path / "r.acp.jsonl"
+def test_export_as_pytest_passes_with_the_recording_and_the_same_agent(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = pytester.path / "r.acp.jsonl"
     asyncio.run(record_turns(path))
-    (tmp_path / "tests").mkdir()
-    test = tmp_path / "tests" / "test_recorded.py"
-    command = [sys.executable, "-m", "accord", "trace", "export", "--format", "pytest", "-o"]
-    subprocess.run([*command, str(test), str(path)], check=True, timeout=30)
+    (pytester.path / "tests").mkdir()
+    test = pytester.path / "tests" / "test_recorded.py"
+    assert run(capsys, "export", "--format", "pytest", "-o", str(test), str(path))[0] == 0
     assert "RECORDING = '../r.acp.jsonl'" in test.read_text()
-    done = subprocess.run(
-        [*PYTEST, f"--basetemp={tmp_path}.pytest", str(test)],
-        cwd=tmp_path,
-        env={**os.environ, **FEW_PLUGINS},
-        capture_output=True,
-        timeout=60,
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    result = pytester.runpytest_inprocess(
+        "-p", "no:cacheprovider", "-p", "accord_conformance.pytest_entry", str(test)
     )
-    assert b"2 passed" in done.stdout, done.stdout
+    result.assert_outcomes(passed=2)
 
 
 def test_diff_has_exit_status_1_for_differences(

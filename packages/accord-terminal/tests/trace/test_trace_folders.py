@@ -40,24 +40,19 @@ def single(tmp_path: Path) -> Path:
     return found
 
 
-COMMANDS_OF_READERS = pytest.mark.parametrize(
-    "words",
-    [
-        ("show", "F"),
-        ("stats", "F"),
-        ("export", "F", "--format", "md"),
-        ("export", "F", "--format", "har"),
-        ("diff", "F", "F"),
-        ("replay", "F", "--as", "client", "--", sys.executable, "-c", ""),
-    ],
-    ids=lambda words: words[0],
+COMMANDS_OF_READERS = (
+    ("show", "F"),
+    ("stats", "F"),
+    ("export", "F", "--format", "md"),
+    ("export", "F", "--format", "har"),
+    ("diff", "F", "F"),
+    ("replay", "F", "--as", "client", "--", sys.executable, "-c", ""),
 )
 
 
-@COMMANDS_OF_READERS
 @pytest.mark.parametrize("found", ["nothing", "other files", "an empty file", "no such folder"])
 def test_every_command_says_alike_that_there_is_no_recording(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: tuple[str, ...], found: str
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, found: str
 ) -> None:
     where = tmp_path / "found"
     if found == "an empty file":
@@ -66,23 +61,24 @@ def test_every_command_says_alike_that_there_is_no_recording(
         where.mkdir()
     if found == "other files":
         (where / "notes.txt").write_text("not a recording")
-    status, out, err = run(capsys, *(str(where) if word == "F" else word for word in words))
-    assert (status, out) == (2, "")
     message = {
         "an empty file": f"Error: Expected a recording in {where}: it is empty",
         "no such folder": f"Path '{where}' does not exist",
     }.get(found, f"Error: Expected recordings (*.acp.jsonl, .jsons, .ndjson) in {where}")
-    assert message in err
+    for words in COMMANDS_OF_READERS:
+        status, out, err = run(capsys, *(str(where) if word == "F" else word for word in words))
+        assert (status, out) == (2, ""), words
+        assert message in err, words
 
 
-@COMMANDS_OF_READERS
 def test_every_command_takes_a_folder_with_one_recording(
-    capsys: pytest.CaptureFixture[str], single: Path, words: tuple[str, ...]
+    capsys: pytest.CaptureFixture[str], single: Path
 ) -> None:
-    status, _, err = run(capsys, *(str(single) if word == "F" else word for word in words))
-    assert "is a directory" not in err
-    assert "Expected a file" not in err
-    assert status == (2 if words[0] == "replay" else 0)  # its agent ends at once
+    for words in COMMANDS_OF_READERS:
+        status, _, err = run(capsys, *(str(single) if word == "F" else word for word in words))
+        assert "is a directory" not in err, words
+        assert "Expected a file" not in err, words
+        assert status == (2 if words[0] == "replay" else 0), words  # its agent ends at once
 
 
 def test_stats_show_each_recording_of_a_folder(
@@ -164,27 +160,26 @@ def test_diff_says_that_values_were_not_compared(
 
 
 @pytest.mark.parametrize("version", [0, 2, 99, "2", 1.5, None])
-@pytest.mark.parametrize(
-    "words", [("show",), ("stats",), ("export", "--format", "md"), ("diff",), ("replay",)]
-)
 def test_recording_of_another_version_is_refused_with_the_reason(
-    capsys: pytest.CaptureFixture[str],
-    single: Path,
-    version: object,
-    words: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str], single: Path, version: object
 ) -> None:
     path = single / "a.acp.jsonl"
     header, *lines = path.read_bytes().splitlines(keepends=True)
     changed = {"type": "header", **json.loads(header), "version": version, "program": "other 7"}
     path.write_bytes(json.dumps(changed, separators=(",", ":")).encode() + b"\n" + b"".join(lines))
-    command, *options = words
-    files = [str(path)] * (2 if command == "diff" else 1)
-    status, out, err = run(capsys, command, *files, *options)
-    assert status != 0
-    assert out == ""
     shown = "None" if version is None else str(version)
-    assert f"version {shown} of the format" in err
-    assert "this version of Accord reads version 1" in err
+    for command, *options in (
+        ("show",),
+        ("stats",),
+        ("export", "--format", "md"),
+        ("diff", str(path)),
+        ("replay",),
+    ):
+        status, out, err = run(capsys, command, str(path), *options)
+        assert status != 0, command
+        assert out == "", command
+        assert f"version {shown} of the format" in err, command
+        assert "this version of Accord reads version 1" in err, command
     with pytest.raises(TraceError, match="of the format"), MessageIndex([path]) as index:
         index.advance()
 
@@ -208,7 +203,7 @@ def test_agent_that_cannot_start_leaves_no_recording(
     path = tmp_path / "r.acp.jsonl"
     status, _, err = run(capsys, "record", "-o", str(path), "--", agent)
     assert status == 1
-    assert err
+    assert agent in err
     assert list(tmp_path.iterdir()) == []
     path.write_text("an earlier recording\n")
     status, _, _ = run(capsys, "record", "-o", str(path), "--", agent)

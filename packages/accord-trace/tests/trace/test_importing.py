@@ -102,7 +102,7 @@ _MESSAGE = st.one_of(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=15)
 @given(st.lists(st.tuples(st.booleans(), _MESSAGE), max_size=8))
 @requirement("R-TRACE-02")
 def test_recorded_exported_and_imported_messages_are_the_same(

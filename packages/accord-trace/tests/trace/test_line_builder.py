@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord_trace.line_builder import Hop, LineBuilder
@@ -141,6 +141,7 @@ _MESSAGES = st.fixed_dictionaries(
 )
 
 
+@settings(max_examples=40)
 @given(_MESSAGES, st.booleans(), st.sampled_from(["to_agent", "to_client"]))
 def test_any_message_comes_back(message: Any, ascii_only: bool, direction: Direction) -> None:
     # Surrogates cannot be encoded: hypothesis does not generate them.
@@ -185,6 +186,7 @@ TEXTS = [
 ]
 
 
+@settings(max_examples=40)
 @given(
     st.lists(
         st.one_of(

@@ -46,40 +46,36 @@ def test_client_that_starts_the_command(replayed_agent: ReplayedAgents, recordin
         agent.assert_matched()
 
 
-TEST = """
+TESTS = """
 import accord
+import pytest
 
-def test_client(replayed_agent):
-    agent = replayed_agent("r.acp.jsonl", strict={strict})
-    answer = accord.ask(agent, "{prompt}", cwd=".")
-    assert {strict} or answer.stop_reason == "end_turn"
-    assert {passes}
+@pytest.mark.parametrize(
+    ("prompt", "strict", "passes"),
+    [("Fix it", True, True), ("Break it", False, True), ("Break it", True, True),
+     ("Break it", False, False)],
+    ids=["same", "lenient", "strict", "report"],
+)
+def test_client(replayed_agent, prompt, strict, passes):
+    agent = replayed_agent("r.acp.jsonl", strict=strict)
+    answer = accord.ask(agent, prompt, cwd=".")
+    assert strict or answer.stop_reason == "end_turn"
+    assert passes
 """
 
 
 @requirement("R-TRACE-04")
-@pytest.mark.parametrize(
-    ("prompt", "strict", "outcome"),
-    [
-        ("Fix it", True, {"passed": 1}),
-        ("Break it", False, {"passed": 1}),
-        ("Break it", True, {"failed": 1, "errors": 1}),
-    ],
-)
-def test_recording_is_next_to_the_test_and_strict_fails_it(
-    pytester: pytest.Pytester, prompt: str, strict: bool, outcome: dict[str, int]
-) -> None:
+def test_recording_is_next_to_the_test_and_strict_fails_it(pytester: pytest.Pytester) -> None:
     one_turn().save(pytester.path / "r.acp.jsonl")
-    pytester.makepyfile(TEST.format(prompt=prompt, strict=strict, passes=True))
-    result = pytester.runpytest_inprocess(*OPTIONS)
-    result.assert_outcomes(**outcome)
-
-
-def test_departures_are_in_the_report_of_a_failed_test(pytester: pytest.Pytester) -> None:
-    one_turn().save(pytester.path / "r.acp.jsonl")
-    pytester.makepyfile(TEST.format(prompt="Break it", strict=False, passes=False))
-    result = pytester.runpytest_inprocess(*OPTIONS)
-    result.assert_outcomes(failed=1)
+    pytester.makepyfile(TESTS)
+    result = pytester.runpytest_inprocess(*OPTIONS, "-v")
+    result.assert_outcomes(passed=2, failed=2, errors=1)
+    found = {
+        (report.nodeid.partition("[")[2].rstrip("]"), report.when)
+        for report in result.reprec.getfailures()  # type: ignore[attr-defined]
+    }
+    assert found == {("strict", "call"), ("strict", "teardown"), ("report", "call")}
+    # The departures are in the report of a failed test.
     result.stdout.fnmatch_lines(
         ["*replay of r.acp.jsonl*", "departure 1: session/prompt*", "not used: session/load*"]
     )

@@ -34,4 +34,4 @@ def test_script_is_the_same_with_and_without_memory(
         (step.title, step.frame) for step in expected.steps
     ]
     del found
-    gc.collect()  # the file is closed without a warning
+    gc.collect(1)  # the file is closed without a warning

@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,23 +14,7 @@ import pytest
 from agent.harness import BOTH, V1
 from requirement import requirement
 
-AGENT = """
-import asyncio, subprocess, sys
-from accord import Agent, Turn
-
-class Slow(Agent):
-    async def prompt(self, turn: Turn) -> None:
-        if turn.text == "forever":
-            await asyncio.Event().wait()
-        await turn.say("one")
-        await asyncio.to_thread(subprocess.run, [sys.executable, "-ISc", ""])  # takes its time
-        await turn.say("two")
-        if turn.text == "ask":
-            async with turn.tool("Ask") as call:
-                await call.permission()
-
-Slow().run()
-"""
+AGENT = str(Path(__file__).with_name("slow_program.py"))
 
 
 def line(method: str, request_id: int | None, params: Any) -> bytes:
@@ -52,7 +37,6 @@ async def piped(version: int, *prompts: str) -> tuple[list[Any], int | None]:
     """Send prompts, close stdin, and return all later output and the exit status."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        "-c",
         AGENT,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,

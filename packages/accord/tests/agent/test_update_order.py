@@ -90,13 +90,13 @@ async def test_updates_after_streamed_text_arrive_after_it(
 
 
 @BOTH
-@pytest.mark.parametrize("program", list(itertools.product("sct", repeat=4)), ids="".join)
-async def test_order_does_not_depend_on_the_store(version: int, program: tuple[str, ...]) -> None:
+@STORES
+async def test_order_does_not_depend_on_the_store(version: int, kept: bool) -> None:
     """Streams, content and messages in any order arrive alike with and without a store."""
 
     async def work(turn: Turn) -> None:
         async with turn.tool("Run") as call:
-            for place, act in enumerate(program):
+            for place, act in enumerate(turn.text):
                 match act:
                     case "s":
                         await call.append_text(str(place))
@@ -105,10 +105,11 @@ async def test_order_does_not_depend_on_the_store(version: int, program: tuple[s
                     case _:
                         await turn.say(str(place))
 
-    for kept in (False, True):
-        async with connect_client(_agent(work, kept=kept), version) as client:
-            await client.prompt("go")
-            assert _seen(client.updates) == ["0", "1", "2", "3"]
+    async with connect_client(_agent(work, kept=kept), version) as client:
+        for program in map("".join, itertools.product("sct", repeat=4)):
+            client.updates.clear()
+            await client.prompt(program)
+            assert _seen(client.updates) == ["0", "1", "2", "3"], program
 
 
 @pytest.mark.parametrize("how", ["form", "extension", "end"])

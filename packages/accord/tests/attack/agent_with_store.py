@@ -18,7 +18,7 @@ class Counting(Agent):
     async def prompt(self, turn: Turn) -> str | None:
         first = str(turn.content[0])
         if first == "run":
-            await turn.terminals.run(sys.executable, sys.argv[2])
+            await turn.terminals.run(sys.executable, "-S", sys.argv[2])
             return None
         number = 0
         while True:

@@ -10,4 +10,4 @@ from attack.seeds import small
 
 @pytest.mark.parametrize("seed", small("soak", 2))
 def test_memory_does_not_grow(seed: int) -> None:
-    soak.attack(seed, turns=300)
+    soak.attack(seed, turns=200)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import warnings
 from typing import Any
 
 from accord import v1, v2
@@ -124,10 +125,12 @@ class AgentV2(v2.AgentRole, Extensions):
 
 async def main() -> None:
     Extensions.released = asyncio.Event()
-    limits = Limits(close_timeout_s=0.5)
+    # The usual 16 MiB of unread responses take long to write.
+    limits = Limits(close_timeout_s=0.5, unread_responses_bytes=2 * 1024 * 1024)
     await serve(stdio(restore=False), AgentV1(), AgentV2(), limits=limits)
     tell(f"left {len(asyncio.all_tasks()) - 1}")
 
 
 if __name__ == "__main__":
+    warnings.simplefilter("error")
     asyncio.run(main())

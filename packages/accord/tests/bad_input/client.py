@@ -10,6 +10,7 @@ import logging
 import signal
 import sys
 import threading
+import warnings
 from typing import IO, Any
 
 from accord import v1
@@ -128,4 +129,5 @@ def run_in_thread(kind: str, count: int, read_fd: int, write_fd: int, report_fd:
 
 
 if __name__ == "__main__":
+    warnings.simplefilter("error")
     asyncio.run(main(sys.argv[1], int(sys.argv[2]), stdio(restore=False)))

@@ -7,6 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from bad_input.raw import Program, agent
+from forked import forked_programs
+
+
+@pytest.fixture(autouse=True, scope="package")
+def forks() -> Iterator[None]:
+    """Start programs by forks, which is quicker."""
+    with forked_programs():
+        yield
 
 
 @pytest.fixture(scope="module")

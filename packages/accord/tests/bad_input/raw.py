@@ -26,7 +26,7 @@ class Program:
     """A process under test. Every wait is limited; exceeding a limit fails the test."""
 
     def __init__(self, script: str, *arguments: str, stderr: int = subprocess.PIPE) -> None:
-        command = [sys.executable, "-W", "error", str(HERE / script), *arguments]
+        command = [sys.executable, str(HERE / script), *arguments]
         self._open(
             subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, bufsize=0
@@ -44,6 +44,7 @@ class Program:
         self._partial_line = bytearray()  # of a line
         self._lines: list[bytes] = []
         self._err_read = b""
+        self._start_mib = self._peak_mib()  # of a fork: that of its parent
 
     # What the process reads.
 
@@ -195,8 +196,11 @@ class Program:
         """Return the exit status."""
         return self._process.wait(limit_s)
 
-    def peak_mib(self) -> float:
-        """Return the peak memory of the process."""
+    def grown_mib(self) -> float:
+        """Return the peak memory of the process, without that of its start."""
+        return self._peak_mib() - self._start_mib
+
+    def _peak_mib(self) -> float:
         status = Path(f"/proc/{self.pid}/status").read_text("ascii")
         peak = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
         return int(peak.split()[1]) / 1024

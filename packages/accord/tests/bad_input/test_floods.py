@@ -46,41 +46,41 @@ def sent_until_it_stands_still(running: Program) -> int:
 
 @pytest.mark.slow
 def test_many_updates_wait_for_a_client_that_does_not_read() -> None:
-    count = 200_000
+    count = 60_000
     with agent() as running:
         running.send(prompt("turn", f"stream {count}"))
         running.line()
         assert sent_until_it_stands_still(running) < 20_000
-        assert running.peak_mib() < FLAT_MIB
+        assert running.grown_mib() < FLAT_MIB
         assert running.count_lines(b'"stopReason"') == count - 1
-        assert running.peak_mib() < FLAT_MIB
+        assert running.grown_mib() < FLAT_MIB
         assert still_answers(running)
 
 
 @pytest.mark.slow
 def test_requests_wait_while_their_responses_are_not_read() -> None:
-    count = 50_000
+    count = 10_000
     lines = [
         json.dumps(request(number, "_echo", "x" * 1000)).encode() + b"\n" for number in range(count)
     ]
     with agent() as running:
         taken = running.write_until_full(lines)
-        assert taken < 30_000
-        assert running.peak_mib() < 70
+        assert taken < 6_000
+        assert running.grown_mib() < 20
         running.finish_piece()
         running.write(b"".join(lines[taken:]), reading=True)
         running.send(request("last", "_echo"))
         assert running.count_lines(b'"last"') == count
-        assert running.peak_mib() < 70
+        assert running.grown_mib() < 20
 
 
 @requirement("R-ERR-03")
 @pytest.mark.parametrize("line", [b"{\n", b'{"jsonrpc":"2.0","method":5}\n'])
 def test_invalid_messages_wait_while_the_errors_are_not_read(line: bytes) -> None:
-    pieces = [line * 1000] * 1000
+    pieces = [line * 1000] * 200
     with agent() as running:
-        assert running.write_until_full(pieces) < len(pieces)
-        assert running.peak_mib() < 100
+        assert running.write_until_full(pieces) < 150
+        assert running.grown_mib() < 40
 
 
 def connected(running: Program) -> None:
@@ -96,18 +96,18 @@ def test_updates_wait_for_a_slow_handler_and_are_handled_in_order() -> None:
     size = 500
     with program("client.py", "slow", "1") as running:
         connected(running)
-        pieces = [updates(size, first=first * size) for first in range(100)]
+        pieces = [updates(size, first=first * size) for first in range(50)]
         sent = running.write_until_full(pieces)
         assert running.err_line() == "waiting"
         assert sent < 30
-        assert running.peak_mib() < FLAT_MIB
+        assert running.grown_mib() < FLAT_MIB
         running.signal(signal.SIGUSR1)
         running.finish_piece()
         title = {"sessionUpdate": "session_info_update", "title": "end"}
         params = {"sessionId": "s", "update": title}
         running.send(notification("session/update", params))
         assert running.err_line() == f"{sent * size} updates, in order: True"
-        assert running.peak_mib() < FLAT_MIB
+        assert running.grown_mib() < FLAT_MIB
         running.send(answer(running.receive()["id"], "done"))
         assert running.err_line() == "answered 'done'"
         assert running.err_line() == "closed"
@@ -119,12 +119,12 @@ def test_response_after_updates_that_wait_for_a_slow_handler_is_read() -> None:
     with program("client.py", "behind", "1") as running:
         connected(running)
         question = running.receive()
-        for first in range(100):
+        for first in range(40):
             running.write(updates(size, first=first * size))
         running.send(answer(question["id"], "done"))
         assert running.err_line() == "waiting"
         assert running.err_line() == "answered 'done'"
-        assert running.peak_mib() < 2 * FLAT_MIB
+        assert running.grown_mib() < 2 * FLAT_MIB
 
 
 @pytest.mark.parametrize("size", [0, 10_000])
@@ -140,7 +140,7 @@ def test_flood_during_a_call_of_a_handler_fails_its_session_in_bounded_memory(si
         assert running.err_line().startswith("! The session 's' has more than ")
         assert running.err_line() == "exceeded in s"
         assert running.err_line().startswith("BacklogExceeded: The session 's' has more than ")
-        assert running.peak_mib() < 250
+        assert running.grown_mib() < 250
 
 
 @requirement("R-INIT-36")

@@ -36,23 +36,19 @@ def test_v2_null_id_is_rejected(survivor_v2: Program) -> None:
 
 
 @requirement("R-GEN-06", "R-ERR-03")
-@pytest.mark.parametrize("id_text", ["1.5", "1.0", "1e2", "1e400", "9223372036854775808", "true"])
-def test_invalid_id_is_rejected(id_text: str, survivor: Program) -> None:
-    survivor.write(b'{"jsonrpc":"2.0","id":%b,"method":"_echo"}\n' % id_text.encode())
-    response = survivor.receive()
-    assert response["id"] is None
-    assert response["error"]["code"] in (-32600, -32700)
-    assert still_answers(survivor)
+def test_invalid_id_is_rejected(survivor: Program) -> None:
+    for id_text in ("1.5", "1.0", "1e2", "1e400", "9223372036854775808", "true"):
+        survivor.write(b'{"jsonrpc":"2.0","id":%b,"method":"_echo"}\n' % id_text.encode())
+        response = survivor.receive()
+        assert response["id"] is None, id_text
+        assert response["error"]["code"] in (-32600, -32700), id_text
+        assert still_answers(survivor), id_text
 
 
 @requirement("R-GEN-06")
-@pytest.mark.parametrize(
-    "request_id", [0, -1, 2**63 - 1, -(2**63), "", "0", "a\nb", "é\u2028👋", "x" * 1_000_000]
-)
-def test_any_other_id_is_returned_with_its_type_and_value(
-    request_id: int | str, survivor: Program
-) -> None:
-    assert survivor.ask(request(request_id, "_echo", 5)) == answer(request_id, 5)
+def test_any_other_id_is_returned_with_its_type_and_value(survivor: Program) -> None:
+    for request_id in (0, -1, 2**63 - 1, -(2**63), "", "0", "a\nb", "é\u2028👋", "x" * 1_000_000):
+        assert survivor.ask(request(request_id, "_echo", 5)) == answer(request_id, 5), request_id
 
 
 @requirement("R-GEN-06")
@@ -82,14 +78,18 @@ def test_id_of_an_answered_request_can_be_used_again(survivor_v1: Program) -> No
 
 
 @requirement("R-ERR-01", "R-EXT-06")
-@pytest.mark.parametrize(
-    "method",
-    ["", "nothing", "session/nothing", "_nothing", "$/nothing", "initialized", "x" * 100_000],
-    ids=lambda method: method[:20],
-)
-def test_unknown_request_is_answered_with_method_not_found(method: str, survivor: Program) -> None:
-    response = survivor.ask(request(1, method, {}))
-    assert (response["id"], response["error"]["code"]) == (1, -32601)
+def test_unknown_request_is_answered_with_method_not_found(survivor: Program) -> None:
+    for method in (
+        "",
+        "nothing",
+        "session/nothing",
+        "_nothing",
+        "$/nothing",
+        "initialized",
+        "x" * 100_000,
+    ):
+        response = survivor.ask(request(1, method, {}))
+        assert (response["id"], response["error"]["code"]) == (1, -32601), method
 
 
 @requirement("R-ERR-01")
@@ -98,27 +98,27 @@ def test_unsupported_method_is_not_found(survivor_v1: Program) -> None:
     assert (response["id"], response["error"]["code"]) == (1, -32601)
 
 
+NOTIFICATIONS = [
+    ("nothing", {}),
+    ("_nothing", [1]),
+    ("$/nothing", {}),
+    ("$/cancel_request", {"requestId": "unknown"}),
+    ("$/cancel_request", {"requestId": 1.5}),
+    ("$/cancel_request", {}),
+    ("$/cancel_request", None),
+    ("session/cancel", {"sessionId": 5}),
+    ("session/cancel", None),
+    ("session/prompt", {"sessionId": "s"}),
+    ("initialize", {"protocolVersion": 1}),
+    ("_fail", None),
+]
+
+
 @requirement("R-EXT-07", "R-GEN-05", "R-REQCAN-10")
-@pytest.mark.parametrize(
-    ("method", "params"),
-    [
-        ("nothing", {}),
-        ("_nothing", [1]),
-        ("$/nothing", {}),
-        ("$/cancel_request", {"requestId": "unknown"}),
-        ("$/cancel_request", {"requestId": 1.5}),
-        ("$/cancel_request", {}),
-        ("$/cancel_request", None),
-        ("session/cancel", {"sessionId": 5}),
-        ("session/cancel", None),
-        ("session/prompt", {"sessionId": "s"}),
-        ("initialize", {"protocolVersion": 1}),
-        ("_fail", None),
-    ],
-)
-def test_notification_is_never_answered(method: str, params: object, survivor: Program) -> None:
-    survivor.send(notification(method, params))
-    assert still_answers(survivor)
+def test_notification_is_never_answered(survivor: Program) -> None:
+    for method, params in NOTIFICATIONS:
+        survivor.send(notification(method, params))
+        assert still_answers(survivor), (method, params)
 
 
 @requirement("R-INIT-30", "R-REQCAN-14")
@@ -139,57 +139,53 @@ RESOURCE = {"type": "resource", "resource": {"uri": 1, "text": ""}}
 SERVER = {"name": "a", "command": "b", "args": [1], "env": []}
 
 
+WRONG_PARAMS = [
+    ("session/prompt", {**TURN, "sessionId": 5}, "$.sessionId"),
+    ("session/prompt", {**TURN, "prompt": "text"}, "$.prompt"),
+    ("session/prompt", {**TURN, "prompt": [{"type": "text", "text": 1}]}, "$.prompt[0].text"),
+    ("session/prompt", {**TURN, "prompt": [RESOURCE]}, "$.prompt[0].resource.uri"),
+    ("session/prompt", {"sessionId": "\ud83d", "prompt": 1}, "$.prompt"),
+    ("session/new", {"cwd": "/", "mcpServers": [SERVER]}, "$.mcpServers[0].args[0]"),
+    ("session/new", [], "$"),
+    ("session/new", "text", "$"),
+    ("session/new", 5, "$"),
+]
+
+
 @requirement("R-ERR-01", "R-ERR-05", "R-GEN-11")
-@pytest.mark.parametrize(
-    ("method", "params", "path"),
-    [
-        ("session/prompt", {**TURN, "sessionId": 5}, "$.sessionId"),
-        ("session/prompt", {**TURN, "prompt": "text"}, "$.prompt"),
-        ("session/prompt", {**TURN, "prompt": [{"type": "text", "text": 1}]}, "$.prompt[0].text"),
-        ("session/prompt", {**TURN, "prompt": [RESOURCE]}, "$.prompt[0].resource.uri"),
-        ("session/prompt", {"sessionId": "\ud83d", "prompt": 1}, "$.prompt"),
-        ("session/new", {"cwd": "/", "mcpServers": [SERVER]}, "$.mcpServers[0].args[0]"),
-        ("session/new", [], "$"),
-        ("session/new", "text", "$"),
-        ("session/new", 5, "$"),
-    ],
-)
-def test_error_of_wrong_params_has_the_path_of_the_field(
-    method: str, params: object, path: str, survivor_v1: Program
-) -> None:
-    response = survivor_v1.ask(request(1, method, params))
-    assert (response["id"], response["error"]["code"]) == (1, -32602)
-    assert response["error"]["data"]["path"] == path
-    assert still_answers(survivor_v1)
+def test_error_of_wrong_params_has_the_path_of_the_field(survivor_v1: Program) -> None:
+    for method, params, path in WRONG_PARAMS:
+        response = survivor_v1.ask(request(1, method, params))
+        assert (response["id"], response["error"]["code"]) == (1, -32602), (method, params)
+        assert response["error"]["data"]["path"] == path, (method, params)
+        assert still_answers(survivor_v1), (method, params)
+
+
+MISSING = [
+    ("session/new", {"mcpServers": []}, "$", "cwd"),
+    ("session/new", {}, "$", "cwd"),
+    ("session/new", None, "$", "cwd"),
+    ("session/prompt", {"sessionId": "s", "prompt": [{"type": "text"}]}, "$.prompt[0]", "text"),
+]
 
 
 @requirement("R-ERR-01", "R-GEN-09")
-@pytest.mark.parametrize(
-    ("method", "params", "path", "field"),
-    [
-        ("session/new", {"mcpServers": []}, "$", "cwd"),
-        ("session/new", {}, "$", "cwd"),
-        ("session/new", None, "$", "cwd"),
-        ("session/prompt", {"sessionId": "s", "prompt": [{"type": "text"}]}, "$.prompt[0]", "text"),
-    ],
-)
-def test_missing_field_is_named_with_its_path(
-    method: str, params: object, path: str, field: str, survivor_v1: Program
-) -> None:
-    response = survivor_v1.ask(request(1, method, params))
-    assert (response["id"], response["error"]["code"]) == (1, -32602)
-    assert response["error"]["data"]["path"] == path
-    assert field in response["error"]["data"]["reason"]
+def test_missing_field_is_named_with_its_path(survivor_v1: Program) -> None:
+    for method, params, path, field in MISSING:
+        response = survivor_v1.ask(request(1, method, params))
+        assert (response["id"], response["error"]["code"]) == (1, -32602), (method, params)
+        assert response["error"]["data"]["path"] == path, (method, params)
+        assert field in response["error"]["data"]["reason"], (method, params)
 
 
 @requirement("R-INIT-10")
-@pytest.mark.parametrize("version", ["1", 1.5, -1, 65536, None, [], True])
-def test_invalid_protocol_version_is_reported_with_its_path(version: object) -> None:
+def test_invalid_protocol_version_is_reported_with_its_path() -> None:
     with program("agent.py") as running:
-        wrong = request(1, "initialize", {"protocolVersion": version})
-        response = running.ask(wrong)
-        assert (response["id"], response["error"]["code"]) == (1, -32602)
-        assert "protocolVersion" in response["error"]["data"]["path"]
+        for version in ("1", 1.5, -1, 65536, None, [], True):
+            wrong = request(1, "initialize", {"protocolVersion": version})
+            response = running.ask(wrong)
+            assert (response["id"], response["error"]["code"]) == (1, -32602), version
+            assert "protocolVersion" in response["error"]["data"]["path"], version
         assert "result" in running.ask(initialize())
 
 
@@ -206,16 +202,16 @@ def test_params_nested_too_deep_are_an_error(survivor_v1: Program) -> None:
 
 
 @requirement("R-ERR-05")
-@pytest.mark.parametrize("method", ["_fail", "_fail_later", "_not_json"])
-def test_exception_is_not_revealed_to_the_peer(method: str, survivor: Program) -> None:
-    line_error = survivor.ask(request(1, method))
-    assert line_error == {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "error": {"code": -32603, "message": "Internal error"},
-    }
-    survivor.send(notification("_fail"))
-    assert still_answers(survivor)
+def test_exception_is_not_revealed_to_the_peer(survivor: Program) -> None:
+    for method in ("_fail", "_fail_later", "_not_json"):
+        line_error = survivor.ask(request(1, method))
+        assert line_error == {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "error": {"code": -32603, "message": "Internal error"},
+        }
+        survivor.send(notification("_fail"))
+        assert still_answers(survivor), method
 
 
 @requirement("R-ERR-02")

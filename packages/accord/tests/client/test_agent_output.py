@@ -170,11 +170,12 @@ def test_program_that_does_not_start_has_no_lines() -> None:
         ("nothing", 1),
     ],
 )
-def test_traceback_of_a_plain_program_has_one_error(how: str, version: int) -> None:
+def test_traceback_of_a_plain_program_has_one_error(how: str, version: int, tmp_path: Path) -> None:
     command = failing(how) if how != "nothing" else ["no-such-agent"]
-    program = f"import accord\naccord.ask({command!r}, 'Hi', versions=({version},))"
+    program = tmp_path / "program.py"
+    program.write_text(f"import accord\naccord.ask({command!r}, 'Hi', versions=({version},))")
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, program], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 1
     # The traceback of the agent, in the note, is indented.

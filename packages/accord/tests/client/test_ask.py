@@ -93,7 +93,9 @@ def test_first_interrupt_cancels_the_turn_and_the_second_quits(
     prompt: str, loop: str, tmp_path: Path
 ) -> None:
     (tmp_path / "agent.py").write_text(WAITS)
-    command = [sys.executable, "-c", ASKS, prompt, str(tmp_path / "agent.py"), loop]
+    (tmp_path / "asks.py").write_text(ASKS)
+    words = [str(tmp_path / "asks.py"), prompt, str(tmp_path / "agent.py"), loop]
+    command = [sys.executable, *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as asking:
         try:
             assert asking.stdout is not None

@@ -427,6 +427,7 @@ def test_idle_state_has_the_token_usage() -> None:
 
 def test_garbage_collector_tracks_nothing_of_a_long_conversation() -> None:
     """What it tracks makes each full collection longer, which stops all other sessions."""
+    gc.freeze()  # what other tests have left need not be searched
     transcript = Transcript()
 
     def converse(numbers: range) -> int:

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.local.files import READS_AT_ONCE, Reads, Roots, TooLarge, lines_of, read_lines
@@ -32,6 +32,7 @@ def test_lines_of_a_text_are_returned(text: str, line: int | None, limit: int | 
 
 
 @requirement("R-FS-03")
+@settings(max_examples=50)
 @given(st.binary(max_size=12), st.sampled_from([1, 9, 5000, 300_000]), NUMBERS, NUMBERS)
 def test_lines_of_a_file_equal_those_of_its_text(
     piece: bytes, times: int, line: int | None, limit: int | None

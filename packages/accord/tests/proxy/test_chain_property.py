@@ -226,7 +226,7 @@ def _unique(steps: Sequence[Sequence[Sequence[_Action]]]) -> list[list[list[_Act
     return result
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(kinds=st.lists(_kinds, min_size=1, max_size=5), steps=_steps)
 @requirement("R-PROXY-18", "R-PROXY-20", "R-PROXY-21")
 def test_both_ends_see_the_same_bytes_in_the_same_order(

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
@@ -81,6 +81,7 @@ _JSON = st.recursive(
 )
 
 
+@settings(max_examples=50)
 @given(value=_JSON, data=st.data())
 def test_text_has_the_edited_value(value: Any, data: st.DataObject) -> None:
     edited = _edited(value, data)

@@ -108,22 +108,21 @@ async def test_proxies_of_a_chain_that_is_a_component_are_named(tmp_path: Path) 
     ]
 
 
-@pytest.mark.parametrize(
-    ("answer", "lines"),
-    [
-        (b"null", []),
-        (b"[]", []),
-        (b'{"proxies":{}}', []),
-        (b'{"proxies":[1,{"handles":3,"tools":[]}]}', []),
-        (b'{"proxies":[{"handles":["a\\u001b[2J",4,"b\\nc"]}]}', ["handles: a\\x1b[2J, b\\nc"]),
-        (b'{"proxies":[{"name":"\\u202ex"},{"name":1,"tools":["t"]}]}', ["\\u202ex:", "gives t"]),
-    ],
-    ids=["null", "list", "no-list", "wrong-items", "control", "names"],
-)
-async def test_answer_of_a_component_is_not_trusted(answer: bytes, lines: list[str]) -> None:
-    picture = await explain(chain(_Says(answer), Silent).components)
-    shown = [line.replace("gives the agent the tools: ", "gives ") for line in _lines(picture)]
-    assert shown == lines
+ANSWERS = [
+    (b"null", []),
+    (b"[]", []),
+    (b'{"proxies":{}}', []),
+    (b'{"proxies":[1,{"handles":3,"tools":[]}]}', []),
+    (b'{"proxies":[{"handles":["a\\u001b[2J",4,"b\\nc"]}]}', ["handles: a\\x1b[2J, b\\nc"]),
+    (b'{"proxies":[{"name":"\\u202ex"},{"name":1,"tools":["t"]}]}', ["\\u202ex:", "gives t"]),
+]
+
+
+async def test_answer_of_a_component_is_not_trusted() -> None:
+    for answer, lines in ANSWERS:
+        picture = await explain(chain(_Says(answer), Silent).components)
+        shown = [line.replace("gives the agent the tools: ", "gives ") for line in _lines(picture)]
+        assert shown == lines, (answer, lines)
 
 
 async def test_component_that_does_not_answer_is_shown_without_it(

@@ -22,22 +22,20 @@ def _one(self: Any, event: Any) -> Any:
     return event
 
 
-@pytest.mark.parametrize(
-    ("name", "method", "meant"),
-    [
-        ("promt", _two, "prompt"),
-        ("updates", _one, "update"),
-        ("Update", _one, "update"),
-        ("decidepermission", _two, "decide_permission"),
-        ("read_fiel", _two, "read_file"),
-        ("agent_capabilities_v3", _one, "agent_capabilities_v1"),
-    ],
-)
-def test_name_that_is_nearly_that_of_a_method_is_an_error(
-    name: str, method: Any, meant: str
-) -> None:
-    with pytest.raises(TypeError, match=f"Mine.{name} is never called: did you mean `{meant}`"):
-        _define(**{name: method})
+NEARLY = [
+    ("promt", _two, "prompt"),
+    ("updates", _one, "update"),
+    ("Update", _one, "update"),
+    ("decidepermission", _two, "decide_permission"),
+    ("read_fiel", _two, "read_file"),
+    ("agent_capabilities_v3", _one, "agent_capabilities_v1"),
+]
+
+
+def test_name_that_is_nearly_that_of_a_method_is_an_error() -> None:
+    for name, method, meant in NEARLY:
+        with pytest.raises(TypeError, match=f"Mine.{name} is never called: did you mean `{meant}`"):
+            _define(**{name: method})
 
 
 def test_other_methods_with_similar_names_are_none() -> None:

@@ -6,7 +6,7 @@ import base64
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord import PermissionRequest, Proxy, Text, ToolCall
@@ -21,6 +21,7 @@ TEXT = st.text("abcd", max_size=6)
 SECRETS = st.lists(st.text("abc", min_size=1, max_size=5), min_size=1, max_size=3)
 
 
+@settings(max_examples=50)
 @given(SECRETS, st.lists(st.tuples(TEXT, st.booleans())))
 def test_no_secret_is_left_in_a_stream(secrets: list[str], parts: list[tuple[str, bool]]) -> None:
     found = redactor(secrets, "*")
@@ -38,6 +39,7 @@ def test_no_secret_is_left_in_a_stream(secrets: list[str], parts: list[tuple[str
         assert out == whole  # nothing is lost
 
 
+@settings(max_examples=50)
 @given(SECRETS, TEXT)
 def test_redacted_values_have_no_secret(secrets: list[str], text: str) -> None:
     found = redactor(secrets, "*")
@@ -175,6 +177,7 @@ async def test_text_that_one_redaction_releases_passes_the_next_one(
         assert "bc!" not in str(seen)
 
 
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(TEXT, st.booleans(), st.sampled_from("AB"))),
     SECRETS,

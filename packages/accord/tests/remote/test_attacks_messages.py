@@ -155,10 +155,10 @@ async def test_message_of_31_mib_passes_and_one_of_33_ends_the_connection() -> N
 )
 async def test_deep_json_is_answered_with_an_error(opening: str) -> None:
     """T10: nesting, which needs stack."""
-    deep = opening * 200_000
+    deep = opening * 50_000
     async with serving(allow_mcp=()) as address, raw(address) as client:
         await client.initialize()
-        for closing in ("", "]" * 200_000, "}" * 200_000):
+        for closing in ("", "]" * 50_000, "}" * 50_000):
             await client.send(deep + closing)
             assert (await client.receive())["error"]["code"] in (-32700, -32600)
         answer = await client.request("session/new", cwd="/", mcpServers=[])
@@ -192,28 +192,28 @@ async def upgraded(
         yield reader, writer
 
 
+MALFORMED = [
+    struct.pack(">BBQ", 0x81, 0xFF, 1 << 62) + b"\0\0\0\0",
+    struct.pack(">BBQ", 0x81, 0xFF, (1 << 64) - 1) + b"\0\0\0\0",
+    b"\x81\x05hello" + bytes(8),  # without a mask
+    ws_frame(0xC1, gzip.compress(b"x" * MIB)),  # compressed
+    ws_frame(0x80, b"a part of nothing"),
+    ws_frame(0x89, b"x" * 126),
+    ws_frame(0x09, b"a ping in parts"),
+    ws_frame(0x83, b"an unknown kind"),
+    ws_frame(0x01, b"{") + ws_frame(0x81, b"{}"),
+]
+
+
 @requirement("R-SEC-08")
-@pytest.mark.parametrize(
-    "data",
-    [
-        struct.pack(">BBQ", 0x81, 0xFF, 1 << 62) + b"\0\0\0\0",
-        struct.pack(">BBQ", 0x81, 0xFF, (1 << 64) - 1) + b"\0\0\0\0",
-        b"\x81\x05hello" + bytes(8),  # without a mask
-        ws_frame(0xC1, gzip.compress(b"x" * MIB)),  # compressed
-        ws_frame(0x80, b"a part of nothing"),
-        ws_frame(0x89, b"x" * 126),
-        ws_frame(0x09, b"a ping in parts"),
-        ws_frame(0x83, b"an unknown kind"),
-        ws_frame(0x01, b"{") + ws_frame(0x81, b"{}"),
-    ],
-)
-async def test_malformed_frame_ends_the_connection(data: bytes) -> None:
+async def test_malformed_frame_ends_the_connection() -> None:
     async with serving() as address:
-        async with upgraded(address) as (reader, writer):
-            writer.write(data)
-            left = await ends(reader)
-            assert left[:1] in (b"\x88", b"")
-        await is_served(address)
+        for data in MALFORMED:
+            async with upgraded(address) as (reader, writer):
+                writer.write(data)
+                left = await ends(reader)
+                assert left[:1] in (b"\x88", b""), data
+            await is_served(address)
 
 
 @pytest.mark.skipif(not HAS_PROC, reason="reads /proc")
@@ -226,7 +226,7 @@ async def test_flood_of_pings_takes_no_memory() -> None:
         used = memory_kib()
         async with upgraded(address) as (reader, writer):
             reader._transport.pause_reading()  # type: ignore[attr-defined]
-            for _ in range(600):
+            for _ in range(300):
                 writer.write(frames)
                 try:
                     async with asyncio.timeout(5):
@@ -248,7 +248,7 @@ async def test_client_that_does_not_read_costs_little_and_delays_nobody() -> Non
         session = answer["result"]["sessionId"]
         used = memory_kib()
         client.socket.transport.pause_reading()
-        prompt = {"sessionId": session, "prompt": text("100")}
+        prompt = {"sessionId": session, "prompt": text("40")}
         await client.send(
             {"jsonrpc": "2.0", "id": "long", "method": "session/prompt", "params": prompt}
         )

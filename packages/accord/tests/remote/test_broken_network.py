@@ -200,7 +200,7 @@ class Counter(Agent):
 @pytest.mark.slow
 @pytest.mark.timeout(150)
 @pytest.mark.parametrize(
-    ("scheme", "version", "cuts"), [("ws", 1, 15), ("ws", 2, 8), ("http", 1, 8), ("http", 2, 8)]
+    ("scheme", "version", "cuts"), [("ws", 1, 8), ("ws", 2, 4), ("http", 1, 4), ("http", 2, 4)]
 )
 async def test_connection_that_is_cut_many_times_has_no_gap_and_no_duplicate(
     scheme: str, version: int, cuts: int

@@ -112,7 +112,7 @@ async def streams(**settings: Any) -> AsyncGenerator[tuple[Streams, str], None]:
 @requirement("R-HTTP-38", "R-HTTP-03")
 @pytest.mark.parametrize("h2c", [True, False])
 async def test_many_streams_delay_neither_requests_nor_each_other(h2c: bool) -> None:
-    count = 200 if h2c else 100
+    count = 100 if h2c else 40
     async with (
         streams() as (app, url),
         connected(url, RemoteOptions(h2c=h2c)) as (transport, heard),
@@ -123,19 +123,19 @@ async def test_many_streams_delay_neither_requests_nor_each_other(h2c: bool) -> 
             app.queue(name).put_nowait(event(result(number)))
         await heard.until(lambda: len(heard.frames) == count)
         # Each answer arrives while all other streams are silent.
-        for number in (count - 1, count // 2, 0, 7):
+        for number in (count - 1, 0, 7):
             before = len(heard.frames)
             transport.write([call(number, "_again", f"s{number}")])
             app.queue(f"s{number}").put_nowait(event(result(number)))
             await heard.until(lambda before=before: len(heard.frames) == before + 1)
         assert app.versions == {"2" if h2c else "1.1"}
         used = len(app.clients)
-        assert used == (3 if h2c else count + 1)  # 90 streams on each connection
+        assert used == (2 if h2c else count + 1)  # 90 streams on each connection
 
 
 @requirement("R-HTTP-38")
 async def test_large_messages_both_ways_over_http2() -> None:
-    large = b'{"text":"' + b"x" * 10_000_000 + b'"}'
+    large = b'{"text":"' + b"x" * 3_000_000 + b'"}'
     async with (
         streams() as (app, url),
         connected(url, RemoteOptions(h2c=True)) as (transport, heard),
@@ -242,11 +242,10 @@ class Echo(Agent):
         await turn.say(f"{turn.text} {allowed}")
 
 
-@pytest.mark.parametrize("h2c", [False, True])
-async def test_turn_with_the_server_of_accord(h2c: bool) -> None:
+async def test_turn_with_the_server_of_accord() -> None:
     app = accord.asgi(Echo, token=TOKEN)
     async with hypercorn(app) as address:
-        options = RemoteOptions(token=TOKEN, h2c=h2c)
+        options = RemoteOptions(token=TOKEN, h2c=True)
         transport = transport_for_url(f"http://{address}", options)
         async with accord.connect(transport, permissions=lambda request: "allow") as agent:
             sessions = [await agent.new_session("/") for _ in range(5)]

@@ -73,7 +73,7 @@ class HttpContract(NetworkContract):
     """The client and the server; the frames of the contract have no session."""
 
     options = RemoteOptions()
-    burst = 500  # each frame is a request
+    burst = 100  # each frame is a request
     is_kept_for_the_client = True
 
     @pytest_asyncio.fixture(autouse=True)

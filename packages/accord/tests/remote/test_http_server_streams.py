@@ -62,19 +62,19 @@ async def received(agent: RawAgent) -> Any:
 
 @requirement("R-HTTP-40", "R-HTTP-11")
 @pytest.mark.parametrize("http2", [False, True])
-@pytest.mark.parametrize("session", [None, "s"])
-async def test_stream_starts_at_once(http2: bool, session: str | None) -> None:
+async def test_stream_starts_at_once(http2: bool) -> None:
     async with raw_server(http2=http2) as server:
-        peer, _ = await server.connect()
-        async with peer.stream(session) as stream:
-            await stream.until(lambda: stream.text == ":\n\n")
-            headers = stream.response.headers
-            assert headers["Content-Type"] == "text/event-stream"
-            assert headers["Cache-Control"] == "no-cache, no-transform"
-            assert headers["X-Accel-Buffering"] == "no"
-            assert headers["Acp-Connection-Id"] == peer.connection
-            assert headers.get("Acp-Session-Id") == session
-            assert "Content-Encoding" not in headers
+        for session in (None, "s"):
+            peer, _ = await server.connect()
+            async with peer.stream(session) as stream:
+                await stream.until(lambda: stream.text == ":\n\n")
+                headers = stream.response.headers
+                assert headers["Content-Type"] == "text/event-stream", session
+                assert headers["Cache-Control"] == "no-cache, no-transform", session
+                assert headers["X-Accel-Buffering"] == "no", session
+                assert headers["Acp-Connection-Id"] == peer.connection, session
+                assert headers.get("Acp-Session-Id") == session, session
+                assert "Content-Encoding" not in headers, session
 
 
 @requirement("R-HTTP-17")
@@ -203,18 +203,18 @@ async def test_messages_wait_for_a_reader() -> None:
 
 
 @requirement("R-HTTP-22")
-@pytest.mark.parametrize("session", [None, "s"])
-async def test_second_reader_is_refused_while_the_first_reads(session: str | None) -> None:
+async def test_second_reader_is_refused_while_the_first_reads() -> None:
     async with raw_server() as server:
-        peer, agent = await server.connect()
-        async with peer.stream(session) as stream:
-            second = await peer.get(session)
-            assert second.status_code == 409
-            assert second.headers["Retry-After"] == "1"
-            await second.aclose()
-            agent.update("s", "still here") if session else agent.tell("_x")
-            await stream.until(lambda: stream.events)
-        await reopened(peer, session)
+        for session in (None, "s"):
+            peer, agent = await server.connect()
+            async with peer.stream(session) as stream:
+                second = await peer.get(session)
+                assert second.status_code == 409, session
+                assert second.headers["Retry-After"] == "1", session
+                await second.aclose()
+                agent.update("s", "still here") if session else agent.tell("_x")
+                await stream.until(lambda: stream.events)
+            await reopened(peer, session)
 
 
 async def reopened(peer: HttpPeer, session: str | None) -> None:
@@ -295,7 +295,7 @@ async def test_response_to_load_follows_the_replay(http2: bool) -> None:
             own = await peer.get("s")  # not read yet
             request = await peer.request("session/load", {"sessionId": "s"}, "s")
             await received(agent)
-            count = 2000
+            count = 1000
             for number in range(count):
                 agent.update("s", f"{number} {BIG}")
             agent.answer(request, {})
@@ -625,17 +625,6 @@ async def test_requests_without_a_response_are_limited() -> None:
         peer, _ = await server.connect()
         statuses = [(await peer.post(prompt("s", number))).status_code for number in range(3)]
         assert statuses == [202, 202, 429]
-
-
-@requirement("R-HTTP-39")
-async def test_many_streams_share_one_http2_connection() -> None:
-    async with raw_server(http2=True, provisional_streams=200) as server:
-        peer, agent = await server.connect()
-        responses = [await peer.get(f"s{number}") for number in range(99)]
-        assert (await peer.post(prompt("s"))).status_code == 202
-        assert (await received(agent))["method"] == "session/prompt"
-        for response in responses:
-            await response.aclose()
 
 
 async def test_server_that_goes_away_ends_the_streams() -> None:

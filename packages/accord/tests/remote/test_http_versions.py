@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import importlib
 import shutil
-from collections.abc import AsyncGenerator, Callable
+import struct
+from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
-from h2.connection import H2Connection
-from h2.events import RemoteSettingsChanged, ResponseReceived
+from h2.settings import SettingCodes
+from hpack import Decoder, Encoder
 
 import accord
 from accord import Agent, Turn
 from accord.remote.asgi import RemoteApp
 from remote.http_peer import LIMIT_S, TOKEN, HttpPeer, http_peer
 from remote.servers import served, uvicorn
+from remote.test_attacks_sockets import frame
 from requirement import requirement
 
 VERSIONS = {"--http1.1": "1.1", "--http2": "2", "--http2-prior-knowledge": "2"}
@@ -67,72 +68,47 @@ async def test_version_of_http_on_a_plain_connection(option: str) -> None:
         assert await curl(url, option, *post) == (version, "200")
 
 
-@requirement("R-HTTP-03")
-async def test_version_of_http_by_tls(tmp_path: Path) -> None:
-    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
-    make = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
-    names = ["-addext", "subjectAltName=IP:127.0.0.1"]
-    files = ["-keyout", str(key), "-out", str(certificate)]
-    await run(program("openssl"), *make.split(), *names, *files)
-    app = accord.asgi(Echo, token=TOKEN)
-    async with served(app, tls_cert=certificate, tls_key=key) as address:
-        trust = ("--cacert", str(certificate))
-        for option, version in (("--http1.1", "1.1"), ("--http2", "2")):
-            found = await curl(f"https://{address}/health", option, *trust)
-            assert found == (version, "200")
-        url = f"https://{address}/acp"
-        async with accord.connect(url, token=TOKEN, ca_file=str(certificate)) as agent:
-            session = await agent.new_session("/")
-            async with session.prompt("by TLS") as turn:
-                await turn.wait()
-            assert turn.text == "by TLS"
-
-
 @pytest.mark.slow
 @requirement("R-HTTP-39")
 async def test_http2_connection_has_as_many_streams_as_are_advertised() -> None:
     """By default, hypercorn ends a connection at its 1,000th stream, or after 1,000 requests."""
     app = accord.asgi(Echo, token=TOKEN)
-    async with served(app) as address:
+    async with served(app) as address, asyncio.timeout(2 * LIMIT_S):
         host, _, port = address.partition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
-        http = H2Connection()
-        http.initiate_connection()
-        most: int | None = None
-        answered: dict[int, str] = {}
-
-        async def exchange(is_over: Callable[[], bool]) -> None:
-            nonlocal most
-            writer.write(http.data_to_send())
-            while not is_over():
-                data = await reader.read(65536)
-                assert data, "the server has ended the connection"
-                for event in http.receive_data(data):
-                    if isinstance(event, RemoteSettingsChanged):
-                        most = http.remote_settings.max_concurrent_streams
-                    elif isinstance(event, ResponseReceived):
-                        answered[event.stream_id] = dict(event.headers)[b":status"].decode()
-                writer.write(http.data_to_send())
-
-        async with asyncio.timeout(2 * LIMIT_S):
-            await exchange(lambda: most is not None)
-            assert most is not None
-            assert most >= 1024
-            fields = {":method": "POST", ":scheme": "http", ":authority": address, ":path": "/acp"}
-            login = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
-            streams = [1 + 2 * number for number in range(most)]
-            for stream in streams:
-                http.send_headers(stream, list({**fields, **login}.items()))
-            first, *others = streams
-            for stream in others:
-                http.send_data(stream, b"{}", end_stream=True)
-            await exchange(lambda: len(answered) == len(others))
-            # All of them have ended, and the first one continues.
-            http.send_data(first, b"{}", end_stream=True)
-            await exchange(lambda: first in answered)
+        window = frame(8, 0, 0, (2**30).to_bytes(4, "big"))  # for the bodies of all answers
+        writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"") + window)
+        settings = dict[int, int]()
+        while not settings:
+            kind, _, payload = await next_frame(reader)
+            settings = dict(struct.iter_unpack(">HI", payload)) if kind == 4 else {}
+        most = settings[SettingCodes.MAX_CONCURRENT_STREAMS]
+        assert most >= 1024
+        fields = {":method": "POST", ":scheme": "http", ":authority": address, ":path": "/acp"}
+        login = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
+        head = Encoder().encode({**fields, **login})
+        first, *others = streams = [1 + 2 * number for number in range(most)]
+        writer.write(b"".join(frame(1, 4, stream, head) for stream in streams))
+        answered, decoder = dict[int, str](), Decoder()
+        # All others have ended before the first one continues.
+        for ending in (others, [first]):
+            writer.write(b"".join(frame(0, 1, stream, b"{}") for stream in ending))
+            wanted = set(ending)
+            while not answered.keys() >= wanted:
+                kind, stream, payload = await next_frame(reader)
+                if kind == 1:
+                    received: dict[Any, Any] = dict(decoder.decode(payload))
+                    answered[stream] = received[":status"]
         assert answered == dict.fromkeys(streams, "400")
         writer.close()
         await writer.wait_closed()
+
+
+async def next_frame(reader: asyncio.StreamReader) -> tuple[int, int, bytes]:
+    """Return the kind, the stream and the payload of an HTTP/2 frame."""
+    head = await reader.readexactly(9)
+    payload = await reader.readexactly(int.from_bytes(head[:3], "big"))
+    return head[3], int.from_bytes(head[5:], "big"), payload
 
 
 def uvicorn_without_websockets(app: RemoteApp) -> AbstractAsyncContextManager[str]:

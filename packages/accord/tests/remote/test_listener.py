@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from priority.priority import MissingStreamError, PriorityTree
 from websockets.asyncio.client import connect as ws_connect
 from websockets.exceptions import ConnectionClosed
 
@@ -16,6 +18,7 @@ import accord
 from accord import Agent, Turn
 from accord.remote.access import ConnectionLimits
 from accord.remote.asgi_socket import handshake_of
+from accord.remote.listener import _PriorityTree
 from accord.testing import Recorder
 from accord.transports.base import HIGH_BYTES, Transport
 from remote.servers import listener
@@ -130,36 +133,36 @@ async def test_request_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyP
         assert await exchange(address, f"GET /acp HTTP/1.1\r\n{UPGRADE}\r\n") == b""
 
 
-@pytest.mark.parametrize(
-    ("request_text", "status"),
-    [
-        (f"GET /acp HTTP/1.1\r\nHost: 127.0.0.1\r\n{UPGRADE}\r\n\r\n", b"400"),
-        (
-            f"GET /acp HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\n{KEY}\r\n"
-            "Connection: Upgrade\r\nSec-WebSocket-Version: 12\r\n\r\n",
-            b"400",
-        ),
-        (f"GET /other HTTP/1.1\r\nHost: 127.0.0.1\r\n{UPGRADE}\r\n{KEY}\r\n\r\n", b"404"),
-        (f"GET /acp HTTP/1.1\r\nHost: evil.example\r\n{UPGRADE}\r\n{KEY}\r\n\r\n", b"421"),
-        (f"GET /acp HTTP/1.1\r\n{UPGRADE}\r\n{KEY}\r\n\r\n", b"421"),
-        (
-            f"GET /acp HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://a\r\nOrigin: http://b\r\n"
-            f"{UPGRADE}\r\n{KEY}\r\n\r\n",
-            b"403",
-        ),
-        (
-            f"GET /other HTTP/1.1\r\nHost: 127.0.0.1\r\nX: \xff\r\n{UPGRADE}\r\n{KEY}\r\n\r\n",
-            b"404",
-        ),
-        (f"GET /acp HTTP/1.1\r\n{'x: y' * 5000}\r\n{UPGRADE}\r\n\r\n", b"431"),
-        ("GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", b"200"),
-        (f"POST /acp HTTP/1.1\r\nHost: 127.0.0.1\r\n{UPGRADE}\r\n\r\n", b"4"),
-    ],
-)
-async def test_requests_are_answered(request_text: str, status: bytes) -> None:
+REQUESTS = [
+    (f"GET /acp HTTP/1.1\r\nHost: 127.0.0.1\r\n{UPGRADE}\r\n\r\n", b"400"),
+    (
+        f"GET /acp HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\n{KEY}\r\n"
+        "Connection: Upgrade\r\nSec-WebSocket-Version: 12\r\n\r\n",
+        b"400",
+    ),
+    (f"GET /other HTTP/1.1\r\nHost: 127.0.0.1\r\n{UPGRADE}\r\n{KEY}\r\n\r\n", b"404"),
+    (f"GET /acp HTTP/1.1\r\nHost: evil.example\r\n{UPGRADE}\r\n{KEY}\r\n\r\n", b"421"),
+    (f"GET /acp HTTP/1.1\r\n{UPGRADE}\r\n{KEY}\r\n\r\n", b"421"),
+    (
+        f"GET /acp HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://a\r\nOrigin: http://b\r\n"
+        f"{UPGRADE}\r\n{KEY}\r\n\r\n",
+        b"403",
+    ),
+    (
+        f"GET /other HTTP/1.1\r\nHost: 127.0.0.1\r\nX: \xff\r\n{UPGRADE}\r\n{KEY}\r\n\r\n",
+        b"404",
+    ),
+    (f"GET /acp HTTP/1.1\r\n{'x: y' * 5000}\r\n{UPGRADE}\r\n\r\n", b"431"),
+    ("GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", b"200"),
+    (f"POST /acp HTTP/1.1\r\nHost: 127.0.0.1\r\n{UPGRADE}\r\n\r\n", b"4"),
+]
+
+
+async def test_requests_are_answered() -> None:
     async with serving() as address:
-        answer = await exchange(address, request_text)
-        assert answer.startswith(b"HTTP/1.1 " + status), answer
+        for request_text, status in REQUESTS:
+            answer = await exchange(address, request_text)
+            assert answer.startswith(b"HTTP/1.1 " + status), answer
 
 
 async def test_application_that_fails_before_it_accepts_is_a_status() -> None:
@@ -250,3 +253,20 @@ async def test_client_that_stops_reading_makes_the_server_congested() -> None:
                 await connection.recv()
         assert not transport.congested
         assert heard.writable_calls == 1
+
+
+def test_streams_that_end_leave_the_order_of_the_others() -> None:
+    """Compares with the library, where the ends of many streams take long."""
+    chance = random.Random(7)
+    known, ours = trees = PriorityTree(), _PriorityTree()
+    streams = range(1, 80, 2)
+    for stream in streams:
+        depends_on, weight = chance.choice([0, 0, *range(1, stream, 2)]), chance.randint(1, 256)
+        for tree in trees:
+            tree.insert_stream(stream, depends_on, weight)
+    for stream in chance.sample(streams, 30):
+        for tree in trees:
+            tree.remove_stream(stream)
+        assert [next(known) for _ in streams] == [next(ours) for _ in streams]
+    with pytest.raises(MissingStreamError):
+        ours.remove_stream(99)

@@ -151,19 +151,21 @@ async def test_agent_ends_with_the_connection(tmp_path: Path) -> None:
 # The first message.
 
 
+FIRST_MESSAGES = [
+    request("session/new", cwd="/", mcpServers=[]),
+    json.dumps({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "x"}}),
+    json.dumps({"jsonrpc": "2.0", "id": None, "method": "initialize", "params": {}}),
+]
+
+
 @requirement("R-WS-02", "R-WS-07")
-@pytest.mark.parametrize(
-    "first",
-    [
-        request("session/new", cwd="/", mcpServers=[]),
-        json.dumps({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "x"}}),
-        json.dumps({"jsonrpc": "2.0", "id": None, "method": "initialize", "params": {}}),
-    ],
-)
-async def test_first_message_must_be_initialize(first: str) -> None:
-    async with serving(Echo) as url, raw(url) as connection:
-        await connection.send(first)
-        assert await _close_of(connection) == (1002, "the first message must be initialize")
+async def test_first_message_must_be_initialize() -> None:
+    for first in FIRST_MESSAGES:
+        async with serving(Echo) as url, raw(url) as connection:
+            await connection.send(first)
+            assert await _close_of(connection) == (1002, "the first message must be initialize"), (
+                first
+            )
 
 
 @requirement("R-WS-02")

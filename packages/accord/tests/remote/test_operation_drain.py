@@ -74,8 +74,7 @@ async def serving(agent: Any) -> AsyncGenerator[tuple[RemoteApp, str], None]:
         yield app, f"ws://{address}"
 
 
-@pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize("scheme", ["ws", "http"])
+@pytest.mark.parametrize(("scheme", "version"), [("ws", 1), ("http", 2)])
 async def test_running_turn_finishes_and_the_client_is_disconnected_after_it(
     scheme: str,
     version: ProtocolVersion,

@@ -55,8 +55,7 @@ async def ask(url: str) -> str:
         return turn.text
 
 
-@pytest.mark.parametrize("server", SERVERS)
-@pytest.mark.parametrize("framework", [starlette, fastapi])
+@pytest.mark.parametrize(("framework", "server"), [(starlette, "hypercorn"), (fastapi, "uvicorn")])
 async def test_mounted_agent_is_reached_below_the_mount(framework: Any, server: str) -> None:
     app = framework(accord.asgi(Echo, token=TOKEN))
     async with SERVERS[server](app) as address:
@@ -98,19 +97,19 @@ async def test_application_drains_in_the_lifespan_of_its_owner() -> None:
     assert drained == [True]
 
 
-@pytest.mark.parametrize(
-    ("path", "root_path", "expected"),
-    [
-        ("/acp", "", "/acp"),
-        ("/agents/acp", "/agents", "/acp"),
-        ("/agents/acp", "/agents/", "/acp"),
-        ("/acp", "/agents", "/acp"),  # servers that have removed it
-        ("/agentsacp", "/agents", "/agentsacp"),
-        ("/agents", "/agents", ""),
-    ],
-)
-def test_path_within_the_application(path: str, root_path: str, expected: str) -> None:
-    assert path_of({"path": path, "root_path": root_path}) == expected
+PATHS = [
+    ("/acp", "", "/acp"),
+    ("/agents/acp", "/agents", "/acp"),
+    ("/agents/acp", "/agents/", "/acp"),
+    ("/acp", "/agents", "/acp"),  # servers that have removed it
+    ("/agentsacp", "/agents", "/agentsacp"),
+    ("/agents", "/agents", ""),
+]
+
+
+def test_path_within_the_application() -> None:
+    for path, root_path, expected in PATHS:
+        assert path_of({"path": path, "root_path": root_path}) == expected, (path, root_path)
 
 
 async def _get(address: str, path: str) -> int:

@@ -85,8 +85,7 @@ def collected(monkeypatch: pytest.MonkeyPatch) -> Generator[Collected]:
     found.tracers.shutdown()
 
 
-@pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize("scheme", ["ws", "http"])
+@pytest.mark.parametrize(("scheme", "version"), [("ws", 1), ("http", 2)])
 async def test_connection_and_turn_are_counted_and_traced(
     collected: Collected, scheme: str, version: ProtocolVersion
 ) -> None:

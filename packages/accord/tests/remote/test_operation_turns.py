@@ -60,20 +60,18 @@ def test_turn_of_version_1_ends_with_its_response() -> None:
 RUNNING, IDLE, RESPONSE = "running", "idle", "response"
 
 
-@pytest.mark.parametrize(
-    "order", [(RUNNING, RESPONSE, IDLE), (RESPONSE, RUNNING, IDLE), (RUNNING, IDLE, RESPONSE)]
-)
-def test_turn_of_version_2_ends_when_its_session_is_idle(order: tuple[str, ...]) -> None:
-    watched = Watched(2)
-    watched.prompt(1)
-    for number, event in enumerate(order):
-        assert len(watched.turns) == 1, order[:number]
-        if event == RESPONSE:
-            watched.agent(1, {"messageId": "m"})
-        else:
-            more = {"stopReason": "end_turn"} if event == IDLE else {}
-            watched.state(event, **more)
-    assert (len(watched.turns), watched.outcomes) == (0, ["end_turn"])
+def test_turn_of_version_2_ends_when_its_session_is_idle() -> None:
+    for order in ((RUNNING, RESPONSE, IDLE), (RESPONSE, RUNNING, IDLE), (RUNNING, IDLE, RESPONSE)):
+        watched = Watched(2)
+        watched.prompt(1)
+        for number, event in enumerate(order):
+            assert len(watched.turns) == 1, order[:number]
+            if event == RESPONSE:
+                watched.agent(1, {"messageId": "m"})
+            else:
+                more = {"stopReason": "end_turn"} if event == IDLE else {}
+                watched.state(event, **more)
+        assert (len(watched.turns), watched.outcomes) == (0, ["end_turn"]), order
 
 
 def test_prompt_that_waits_for_the_turn_before_it_is_running() -> None:
@@ -129,36 +127,36 @@ def test_turns_that_are_left_end_with_the_connection() -> None:
     assert (len(watched.turns), watched.outcomes) == (0, ["disconnected"])
 
 
-@pytest.mark.parametrize(
-    "frame",
-    [
-        b"",
-        b"{",
-        b"[]",
-        b'"session/prompt"',
-        b'{"method":"session/prompt"}',
-        b'{"method":"session/prompt","id":1,"params":[]}',
-        b'{"method":"session/prompt","id":[[]],"params":{"sessionId":{}}}',
-        b'{"method":{"a":"session/prompt"},"id":1}',
-        b'{"id":' + b"[" * 3000 + b"]" * 3000 + b',"method":"session/prompt"}',
-        b'{"method":"initialize","id":{}}',
-        b'{"method":"session/close","id":null,"params":{"sessionId":[]}}',
-        b'{"id":{},"result":[]}',
-        b'{"method":"session/update","params":{"update":"state_update"}}',
-        b'{"method":"session/update","params":{"update":{"sessionUpdate":"state_update"}}}',
-        b'\xff{"method":"session/prompt"}',
-    ],
-)
-def test_strange_frames_are_ignored(frame: bytes) -> None:
-    for version in (1, 2):
-        watched = Watched(version)
-        watched.prompt(1)
-        for _ in range(2):
-            watched.turns.from_client(frame)
-            watched.turns.from_agent([frame])
-        watched.turns.end_all()
-        assert len(watched.turns) == 0
-        assert len(watched.started) == len(watched.ended)
+STRANGE = [
+    b"",
+    b"{",
+    b"[]",
+    b'"session/prompt"',
+    b'{"method":"session/prompt"}',
+    b'{"method":"session/prompt","id":1,"params":[]}',
+    b'{"method":"session/prompt","id":[[]],"params":{"sessionId":{}}}',
+    b'{"method":{"a":"session/prompt"},"id":1}',
+    b'{"id":' + b"[" * 3000 + b"]" * 3000 + b',"method":"session/prompt"}',
+    b'{"method":"initialize","id":{}}',
+    b'{"method":"session/close","id":null,"params":{"sessionId":[]}}',
+    b'{"id":{},"result":[]}',
+    b'{"method":"session/update","params":{"update":"state_update"}}',
+    b'{"method":"session/update","params":{"update":{"sessionUpdate":"state_update"}}}',
+    b'\xff{"method":"session/prompt"}',
+]
+
+
+def test_strange_frames_are_ignored() -> None:
+    for frame in STRANGE:
+        for version in (1, 2):
+            watched = Watched(version)
+            watched.prompt(1)
+            for _ in range(2):
+                watched.turns.from_client(frame)
+                watched.turns.from_agent([frame])
+            watched.turns.end_all()
+            assert len(watched.turns) == 0, frame
+            assert len(watched.started) == len(watched.ended), frame
 
 
 def test_number_of_watched_turns_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,130 +47,131 @@ async def new_session(address: str, *servers: Any) -> Any:
         return await client.request("session/new", cwd="/", mcpServers=list(servers))
 
 
+SERVERS: list[tuple[Any, str | None]] = [
+    (STDIO, "starts no commands"),
+    ({**STDIO, "type": "stdio"}, "starts no commands"),
+    ({**STDIO, "type": "http", "url": PUBLIC}, "starts no commands"),
+    (entry(HTTP + "127.0.0.1:8000/"), "private"),
+    (entry("http://localhost:8000/", "sse"), "private"),
+    (entry(HTTP + "LOCALHOST./"), "private"),
+    (entry(HTTP + "169.254.169.254/latest/meta-data"), "private"),
+    (entry(HTTPS + "10.0.0.1/"), "private"),
+    (entry(HTTP + "192.168.1.1"), "private"),
+    (entry(HTTP + "100.64.0.1"), "private"),
+    (entry(HTTP + "0.0.0.0"), "private"),
+    (entry(HTTP + "0"), "private"),
+    (entry(HTTP + "127.1"), "private"),
+    (entry(HTTP + "2130706433"), "private"),
+    (entry(HTTP + "0x7f000001"), "private"),
+    (entry(HTTP + "0177.0.0.1"), "private"),
+    (entry(HTTP + "224.0.0.1"), "private"),
+    (entry(HTTP + "[::1]"), "private"),
+    (entry(HTTP + "[::]"), "private"),
+    (entry(HTTP + "[fe80::1]"), "private"),
+    (entry(HTTP + "[fd00::1]"), "private"),
+    (entry(HTTP + "[::ffff:127.0.0.1]"), "private"),
+    (entry(HTTP + "[::ffff:a9fe:a9fe]"), "private"),
+    (entry(HTTP + "[64:ff9b::7f00:1]"), "private"),
+    (entry(HTTP + "[2002:7f00:1::]"), "private"),
+    (entry(HTTP + "user:word@127.0.0.1"), "private"),
+    (entry(HTTP + "93.184.215.14@127.0.0.1"), "private"),
+    (entry(HTTP + "93.184.215.14\\@127.0.0.1"), "not a plain"),
+    (entry(HTTP + "93.184.215.14#@127.0.0.1"), None),
+    (entry(HTTP + "a@b@127.0.0.1"), "not a plain"),
+    (entry(HTTP + "①②⑦.⓪.⓪.①"), "not a plain"),
+    (entry(HTTP + "127。0。0。1"), "not a plain"),
+    (entry("http:/127.0.0.1"), "not a plain"),
+    (entry("http:\\\\127.0.0.1"), "not a plain"),
+    (entry(" http://127.0.0.1"), "not a plain"),
+    (entry("ht\ntp://127.0.0.1"), "not a plain"),
+    (entry(HTTP + "%31%32%37.0.0.1"), "not a plain"),
+    (entry("file:///etc/passwd"), "not a plain"),
+    (entry("ftp://93.184.215.14"), "not a plain"),
+    (entry(HTTP + "93.184.215.14:99999"), "private or unknown"),
+    (entry(HTTP + "[1.2.3.4]"), "not a plain"),
+    (entry(HTTP + "name.invalid"), "private or unknown"),
+    (entry(PUBLIC), None),
+    (entry(HTTPS + "[2606:4700::1]:443/mcp?a=b#c"), None),
+]
+
+
 @requirement("R-SEC-09")
-@pytest.mark.parametrize(
-    ("server", "why"),
-    [
-        (STDIO, "starts no commands"),
-        ({**STDIO, "type": "stdio"}, "starts no commands"),
-        ({**STDIO, "type": "http", "url": PUBLIC}, "starts no commands"),
-        (entry(HTTP + "127.0.0.1:8000/"), "private"),
-        (entry("http://localhost:8000/", "sse"), "private"),
-        (entry(HTTP + "LOCALHOST./"), "private"),
-        (entry(HTTP + "169.254.169.254/latest/meta-data"), "private"),
-        (entry(HTTPS + "10.0.0.1/"), "private"),
-        (entry(HTTP + "192.168.1.1"), "private"),
-        (entry(HTTP + "100.64.0.1"), "private"),
-        (entry(HTTP + "0.0.0.0"), "private"),
-        (entry(HTTP + "0"), "private"),
-        (entry(HTTP + "127.1"), "private"),
-        (entry(HTTP + "2130706433"), "private"),
-        (entry(HTTP + "0x7f000001"), "private"),
-        (entry(HTTP + "0177.0.0.1"), "private"),
-        (entry(HTTP + "224.0.0.1"), "private"),
-        (entry(HTTP + "[::1]"), "private"),
-        (entry(HTTP + "[::]"), "private"),
-        (entry(HTTP + "[fe80::1]"), "private"),
-        (entry(HTTP + "[fd00::1]"), "private"),
-        (entry(HTTP + "[::ffff:127.0.0.1]"), "private"),
-        (entry(HTTP + "[::ffff:a9fe:a9fe]"), "private"),
-        (entry(HTTP + "[64:ff9b::7f00:1]"), "private"),
-        (entry(HTTP + "[2002:7f00:1::]"), "private"),
-        (entry(HTTP + "user:word@127.0.0.1"), "private"),
-        (entry(HTTP + "93.184.215.14@127.0.0.1"), "private"),
-        (entry(HTTP + "93.184.215.14\\@127.0.0.1"), "not a plain"),
-        (entry(HTTP + "93.184.215.14#@127.0.0.1"), None),
-        (entry(HTTP + "a@b@127.0.0.1"), "not a plain"),
-        (entry(HTTP + "①②⑦.⓪.⓪.①"), "not a plain"),
-        (entry(HTTP + "127。0。0。1"), "not a plain"),
-        (entry("http:/127.0.0.1"), "not a plain"),
-        (entry("http:\\\\127.0.0.1"), "not a plain"),
-        (entry(" http://127.0.0.1"), "not a plain"),
-        (entry("ht\ntp://127.0.0.1"), "not a plain"),
-        (entry(HTTP + "%31%32%37.0.0.1"), "not a plain"),
-        (entry("file:///etc/passwd"), "not a plain"),
-        (entry("ftp://93.184.215.14"), "not a plain"),
-        (entry(HTTP + "93.184.215.14:99999"), "private or unknown"),
-        (entry(HTTP + "[1.2.3.4]"), "not a plain"),
-        (entry(HTTP + "name.invalid"), "private or unknown"),
-        (entry(PUBLIC), None),
-        (entry(HTTPS + "[2606:4700::1]:443/mcp?a=b#c"), None),
-    ],
-)
-async def test_server_is_refused_by_its_name(server: Any, why: str | None) -> None:
+async def test_server_is_refused_by_its_name() -> None:
     agent = Recording()
-    async with serving(agent, allow_mcp=()) as address:
-        answer = await new_session(address, entry(PUBLIC) | {"name": "before"}, server)
-    if why is None:
-        assert "result" in answer, answer
-        return
-    assert answer["error"]["code"] == -32602
-    assert why in answer["error"]["message"]
-    assert answer["error"]["data"] == {"mcpServer": server["name"]}
-    assert not agent.servers
+    async with serving(agent, allow_mcp=()) as address, raw(address) as client:
+        await client.initialize()
+        for server, why in SERVERS:
+            servers = [entry(PUBLIC) | {"name": "before"}, server]
+            answer = await client.request("session/new", cwd="/", mcpServers=servers)
+            if why is None:
+                assert "result" in answer, (server, answer)
+                continue
+            assert answer["error"]["code"] == -32602, server
+            assert why in answer["error"]["message"], server
+            assert answer["error"]["data"] == {"mcpServer": server["name"]}
+    allowed = [server["name"] for server, why in SERVERS if why is None]
+    assert agent.servers == [name for each in allowed for name in ("before", each)]
 
 
 @requirement("R-SEC-09")
-@pytest.mark.parametrize("method", ["session/new", "session/load", "session/resume"])
 @pytest.mark.parametrize("version", [1, 2])
-async def test_all_requests_that_open_sessions_are_checked(method: str, version: int) -> None:
+async def test_all_requests_that_open_sessions_are_checked(version: int) -> None:
     async with serving(Recording, allow_mcp=()) as address, raw(address) as client:
         await client.initialize(version)
-        answer = await client.request(method, sessionId="s", cwd="/", mcpServers=[STDIO])
-        assert answer["error"]["code"] == -32602, answer
-        assert "'shell'" in answer["error"]["message"]
+        for method in ("session/new", "session/load", "session/resume"):
+            answer = await client.request(method, sessionId="s", cwd="/", mcpServers=[STDIO])
+            assert answer["error"]["code"] == -32602, answer
+            assert "'shell'" in answer["error"]["message"], method
+
+
+DEFAULTS = [
+    ({}, True),
+    ({"hosts": ("127.0.0.1", "localhost:8765")}, True),
+    ({"hosts": ("build-7.example",)}, False),
+    ({"hosts": ("0.0.0.0",)}, False),
+    ({"insecure": True, "token": None}, False),
+    ({"authenticate": lambda request: accord.Principal("ada"), "token": None}, False),
+    ({"hosts": ("build-7.example",), "allow_mcp": ("stdio",)}, True),
+    ({"allow_mcp": ()}, False),
+]
 
 
 @requirement("R-SEC-09")
-@pytest.mark.parametrize(
-    ("options", "allowed"),
-    [
-        ({}, True),
-        ({"hosts": ("127.0.0.1", "localhost:8765")}, True),
-        ({"hosts": ("build-7.example",)}, False),
-        ({"hosts": ("0.0.0.0",)}, False),
-        ({"insecure": True, "token": None}, False),
-        ({"authenticate": lambda request: accord.Principal("ada"), "token": None}, False),
-        ({"hosts": ("build-7.example",), "allow_mcp": ("stdio",)}, True),
-        ({"allow_mcp": ()}, False),
-    ],
-)
-async def test_default_is_to_deny_if_others_are_served(
-    options: dict[str, Any], allowed: bool
-) -> None:
-    agent = Recording()
-    async with serving(agent, **options) as address:
-        answer = await new_session(address, STDIO)
-    assert ("result" in answer) is allowed, answer
-    assert agent.servers == (["shell"] if allowed else [])
+async def test_default_is_to_deny_if_others_are_served() -> None:
+    for options, allowed in DEFAULTS:
+        agent = Recording()
+        async with serving(agent, **options) as address:
+            answer = await new_session(address, STDIO)
+        assert ("result" in answer) is allowed, answer
+        assert agent.servers == (["shell"] if allowed else []), (options, allowed)
+
+
+ALLOWED = [
+    ("private", HTTP + "10.0.0.1/", True),
+    ("10.0.0.1", HTTP + "10.0.0.1:81/", True),
+    ("10.0.0.1:81", HTTP + "10.0.0.1:81/", True),
+    ("10.0.0.1:81", HTTP + "10.0.0.1/", False),
+    ("tools.invalid", HTTPS + "Tools.Invalid./mcp", True),
+    ("tools.invalid:443", HTTPS + "tools.invalid/mcp", True),
+    ("tools.invalid", HTTPS + "eviltools.invalid/", False),
+    ("tools.invalid", HTTPS + "tools.invalid@10.0.0.1/", False),
+    ("[fd00::1]", HTTP + "[fd00::1]/", True),
+]
 
 
 @requirement("R-SEC-09")
-@pytest.mark.parametrize(
-    ("allowed", "url", "passes"),
-    [
-        ("private", HTTP + "10.0.0.1/", True),
-        ("10.0.0.1", HTTP + "10.0.0.1:81/", True),
-        ("10.0.0.1:81", HTTP + "10.0.0.1:81/", True),
-        ("10.0.0.1:81", HTTP + "10.0.0.1/", False),
-        ("tools.invalid", HTTPS + "Tools.Invalid./mcp", True),
-        ("tools.invalid:443", HTTPS + "tools.invalid/mcp", True),
-        ("tools.invalid", HTTPS + "eviltools.invalid/", False),
-        ("tools.invalid", HTTPS + "tools.invalid@10.0.0.1/", False),
-        ("[fd00::1]", HTTP + "[fd00::1]/", True),
-    ],
-)
-async def test_hosts_are_allowed_by_name(allowed: str, url: str, passes: bool) -> None:
-    async with serving(Recording, allow_mcp=(allowed,)) as address:
-        answer = await new_session(address, entry(url))
-        assert ("result" in answer) is passes, answer
-        assert (await new_session(address, STDIO))["error"]["code"] == -32602
+async def test_hosts_are_allowed_by_name() -> None:
+    for allowed, url, passes in ALLOWED:
+        async with serving(Recording, allow_mcp=(allowed,)) as address:
+            answer = await new_session(address, entry(url))
+            assert ("result" in answer) is passes, answer
+            assert (await new_session(address, STDIO))["error"]["code"] == -32602, (allowed, url)
 
 
-@pytest.mark.parametrize("name", ["", "http://host", "host/path", "host:port", "user@", "a b/"])
-def test_setting_that_means_nothing_is_an_error(name: str) -> None:
-    with pytest.raises(ValueError, match="expected stdio, private or HOST"):
-        McpPolicy.of([name])
+def test_setting_that_means_nothing_is_an_error() -> None:
+    for name in ("", "http://host", "host/path", "host:port", "user@", "a b/"):
+        with pytest.raises(ValueError, match="expected stdio, private or HOST"):
+            McpPolicy.of([name])
 
 
 @requirement("R-SEC-09")
@@ -193,25 +194,24 @@ async def test_name_with_one_private_address_is_refused(monkeypatch: pytest.Monk
 STDIO_TEXT = json.dumps(STDIO)
 
 
+UNUSUAL = [
+    f'{{"cwd":"/","mcpServers":[{STDIO_TEXT}],"mcpServers":[]}}',
+    f'{{"cwd":"/","mcpServers":[],"mcpServers":[{STDIO_TEXT}]}}',
+    f'{{"cwd":"/","mcp\\u0053ervers":[{STDIO_TEXT}]}}',
+    f'{{"cwd":"/","MCPServers":[{STDIO_TEXT}]}}',
+    f'{{"cwd":"/","mcp\u017fervers":[{STDIO_TEXT}]}}',
+    f'{{"cwd":"/","_meta":{{"options":{{"mcpServers":{{"x":{STDIO_TEXT}}}}}}}}}',
+    f'{{"cwd":"/","mcpServers":[{{"name":"x","url":"{PUBLIC}","url":"{PRIVATE}"}}]}}',
+    f'{{"cwd":"/","mcpServers":[{{"name":"x","URL":"{PRIVATE}"}}]}}',
+    f'{{"cwd":"/","mcpServers":[{STDIO_TEXT}],"big":1e999}}',
+    f'{{"cwd":"/","mcpServers":[{STDIO_TEXT}],"deep":{"[" * 5000}{"]" * 5000}}}',
+    f'{{"cwd":"/","mcpServers":[{STDIO_TEXT}],"not":NaN}}',
+    f'{{"cwd":"/","mcpServers":[{STDIO_TEXT}],"cut":',
+]
+
+
 @requirement("R-SEC-09")
-@pytest.mark.parametrize(
-    "params",
-    [
-        f'{{"cwd":"/","mcpServers":[{STDIO_TEXT}],"mcpServers":[]}}',
-        f'{{"cwd":"/","mcpServers":[],"mcpServers":[{STDIO_TEXT}]}}',
-        f'{{"cwd":"/","mcp\\u0053ervers":[{STDIO_TEXT}]}}',
-        f'{{"cwd":"/","MCPServers":[{STDIO_TEXT}]}}',
-        f'{{"cwd":"/","mcp\u017fervers":[{STDIO_TEXT}]}}',
-        f'{{"cwd":"/","_meta":{{"options":{{"mcpServers":{{"x":{STDIO_TEXT}}}}}}}}}',
-        f'{{"cwd":"/","mcpServers":[{{"name":"x","url":"{PUBLIC}","url":"{PRIVATE}"}}]}}',
-        f'{{"cwd":"/","mcpServers":[{{"name":"x","URL":"{PRIVATE}"}}]}}',
-        f'{{"cwd":"/","mcpServers":[{STDIO_TEXT}],"big":1e999}}',
-        f'{{"cwd":"/","mcpServers":[{STDIO_TEXT}],"deep":{"[" * 5000}{"]" * 5000}}}',
-        f'{{"cwd":"/","mcpServers":[{STDIO_TEXT}],"not":NaN}}',
-        f'{{"cwd":"/","mcpServers":[{STDIO_TEXT}],"cut":',
-    ],
-)
-async def test_unusual_spelling_does_not_pass(tmp_path: Path, params: str) -> None:
+async def test_unusual_spelling_does_not_pass(tmp_path: Path) -> None:
     agent = tmp_path / "agent.py"
     agent.write_text(ECHO)
     async with (
@@ -219,9 +219,13 @@ async def test_unusual_spelling_does_not_pass(tmp_path: Path, params: str) -> No
         raw(address) as client,
     ):
         await client.request("initialize")
-        await client.send(f'{{"jsonrpc":"2.0","id":7,"method":"session/new","params":{params}}}')
-        assert (await client.receive())["error"]["code"] in (-32600, -32602, -32700)
-        assert (await client.request("after"))["result"] == ["initialize", "after"]
+        for count, params in enumerate(UNUSUAL, 1):
+            opening = f'"id":{-count},"method":"session/new","params":{params}'
+            await client.send(f'{{"jsonrpc":"2.0",{opening}}}')
+            code = (await client.receive())["error"]["code"]
+            assert code in (-32600, -32602, -32700), params
+            seen = (await client.request("after"))["result"]
+            assert seen == ["initialize", *["after"] * count], params
 
 
 @requirement("R-SEC-09")

@@ -85,59 +85,26 @@ async def test_command_is_started_for_each_connection() -> None:
 
 
 @requirement("R-SEC-04")
-@pytest.mark.parametrize("token", [None, "another token of a test", TOKEN[:-1], TOKEN + "x"])
-async def test_wrong_token_is_refused(token: str | None) -> None:
-    async with serving() as url:
-        with pytest.raises(TransportError, match="status 401: the server needs a valid token"):
-            await ask(url, token=token)
-
-
-@requirement("R-SEC-02")
-async def test_other_host_name_is_refused() -> None:
-    async with serving() as url:
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        port = url.rpartition(":")[2]
-        with pytest.raises(InvalidStatus) as refused:
-            await ws_connect(
-                f"ws://evil.example:{port}/acp",
-                host="127.0.0.1",
-                port=int(port),
-                additional_headers=headers,
-            )
-        assert refused.value.response.status_code == 421
-
-
-@requirement("R-SEC-03", "R-WS-05")
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1"])
-async def test_other_origin_is_refused(origin: Any) -> None:
-    async with serving() as url:
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        with pytest.raises(InvalidStatus) as refused:
-            await ws_connect(f"{url}/acp", origin=origin, additional_headers=headers)
-        assert refused.value.response.status_code == 403
-
-
-@requirement("R-SEC-04")
 def test_application_without_a_token_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ACCORD_TOKEN", raising=False)
     with pytest.raises(ValueError, match="needs token=… or authenticate=…"):
         accord.asgi(Echo)
 
 
+WRONG_URLS = [
+    ("ws://example.com/acp", "unencrypted"),
+    ("ws://user:secret@127.0.0.1/acp", "user or a password"),
+    ("ws:///acp", "no host"),
+    ("ws://127.0.0.1/acp#x", "fragment"),
+]
+
+
 @requirement("R-SEC-07", "R-WS-12")
-@pytest.mark.parametrize(
-    ("url", "why"),
-    [
-        ("ws://example.com/acp", "unencrypted"),
-        ("ws://user:secret@127.0.0.1/acp", "user or a password"),
-        ("ws:///acp", "no host"),
-        ("ws://127.0.0.1/acp#x", "fragment"),
-    ],
-)
-async def test_url_that_must_not_be_used(url: str, why: str) -> None:
-    with pytest.raises(ValueError, match=why) as refused:
-        await ask(url)
-    assert "secret" not in str(refused.value)
+async def test_url_that_must_not_be_used() -> None:
+    for url, why in WRONG_URLS:
+        with pytest.raises(ValueError, match=why) as refused:
+            await ask(url)
+        assert "secret" not in str(refused.value), (url, why)
 
 
 async def test_server_that_goes_away_during_a_turn() -> None:
@@ -255,19 +222,17 @@ async def test_log_has_no_payload_and_no_token(caplog: pytest.LogCaptureFixture)
         assert secret not in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("path", "status"), [("/health", 200), ("/ready", 200), ("/acp", 406), ("/other", 404)]
-)
-async def test_http_requests_are_answered(path: str, status: int) -> None:
+async def test_http_requests_are_answered() -> None:
     async with serving() as url:
-        host, _, port = url.removeprefix("ws://").partition(":")
-        reader, writer = await asyncio.open_connection(host, int(port))
-        writer.write(
-            f"GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {TOKEN}\r\n"
-            "Connection: close\r\n\r\n".encode()
-        )
-        line = await reader.readline()
-        await reader.read()
-        writer.close()
-        await writer.wait_closed()
-        assert line.split()[1] == str(status).encode()
+        for path, status in (("/health", 200), ("/ready", 200), ("/acp", 406), ("/other", 404)):
+            host, _, port = url.removeprefix("ws://").partition(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(
+                f"GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {TOKEN}\r\n"
+                "Connection: close\r\n\r\n".encode()
+            )
+            line = await reader.readline()
+            await reader.read()
+            writer.close()
+            await writer.wait_closed()
+            assert line.split()[1] == str(status).encode(), (path, status)

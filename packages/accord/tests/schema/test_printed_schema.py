@@ -18,10 +18,6 @@ from schema import official, verdict
 from schema.judged import by_type, load
 from schema.validators import validator_of
 
-INSTANCES = by_type()
-EACH_TYPE = pytest.mark.parametrize(
-    ("version", "name"), sorted(INSTANCES), ids=["/".join(key) for key in sorted(INSTANCES)]
-)
 EACH_VERSION = pytest.mark.parametrize("version", official.VERSIONS)
 EACH_PART = pytest.mark.parametrize("unstable", [False, True], ids=["stable", "unstable"])
 
@@ -61,23 +57,27 @@ def counterpart(version: str, unstable: bool, name: str) -> Draft202012Validator
 
 @pytest.mark.slow  # the validator takes seconds
 @EACH_PART
-@EACH_TYPE
-def test_printed_schema_judges_as_the_official_one(version: str, name: str, unstable: bool) -> None:
+@EACH_VERSION
+def test_printed_schema_judges_as_the_official_one(version: str, unstable: bool) -> None:
     official.require()
-    ours = validator(version, unstable, verdict.OTHER_CLASS.get(name, name))
-    theirs = counterpart(version, unstable, name)
-    assert ours is None or theirs is not None
-    if ours is None or theirs is None:
-        # Unstable as a whole, or used by no method: the proof of the types covers it.
-        return
-    for row in INSTANCES[version, name]:
-        # The printed schema has the bounds that the official schema expresses by the name of a
-        # format.
-        bounded = row.name.endswith(("-high", "-low"))
-        # The data has the verdict of the unstable schema (test_data_is_up_to_date).
-        accepted = row.accepted if unstable else theirs.is_valid(row.value)
-        agree = ours.is_valid(row.value) is (accepted and not bounded)
-        assert agree is (row.name not in FORGIVEN), row.name
+    compared = 0
+    for name in sorted({row.type for row in load() if row.version == version}):
+        ours = validator(version, unstable, verdict.OTHER_CLASS.get(name, name))
+        theirs = counterpart(version, unstable, name)
+        assert ours is None or theirs is not None, name
+        if ours is None or theirs is None:
+            # Unstable as a whole, or used by no method: the proof of the types covers it.
+            continue
+        compared += 1
+        for row in by_type()[version, name]:
+            # The printed schema has the bounds that the official schema expresses by the name of a
+            # format.
+            bounded = row.name.endswith(("-high", "-low"))
+            # The data has the verdict of the unstable schema (test_data_is_up_to_date).
+            accepted = row.accepted if unstable else theirs.is_valid(row.value)
+            agree = ours.is_valid(row.value) is (accepted and not bounded)
+            assert agree is (row.name not in FORGIVEN), row.name
+    assert compared > 40
 
 
 def test_every_exception_is_in_the_data() -> None:
@@ -90,7 +90,8 @@ def test_every_exception_is_in_the_data() -> None:
 def test_printed_schema_is_valid_in_its_draft(version: str, unstable: bool) -> None:
     schema = printed(version, unstable)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    Draft202012Validator.check_schema(schema)
+    if unstable:  # the stable one is a part of it
+        Draft202012Validator.check_schema(schema)
     text = json.dumps(schema)
     for name in schema["$defs"]:
         node: dict[str, Any] = schema["$defs"][name]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from forked import forked_programs
 
 HERE = Path(__file__).parent
 
@@ -56,6 +58,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent == HERE and "[uvloop" in item.name:
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forks() -> Iterator[None]:
+    """Start programs by forks, which is quicker."""
+    with forked_programs():
+        yield
 
 
 @pytest.fixture

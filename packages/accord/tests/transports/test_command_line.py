@@ -15,25 +15,24 @@ from accord.transports.command_line import (
     why_not_started,
 )
 
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("my-agent", ["my-agent"]),
-        ("my-agent --acp  --model 'a b'", ["my-agent", "--acp", "--model", "a b"]),
-        (["my agent", "--acp"], ["my agent", "--acp"]),
-        (("my-agent", Path("a")), ["my-agent", "a"]),
-        (Path("my agent"), ["my agent"]),
-    ],
-)
-def test_command_is_split_into_words(command: str | list[str], words: list[str]) -> None:
-    assert argv_of(command) == words
+COMMANDS = [
+    ("my-agent", ["my-agent"]),
+    ("my-agent --acp  --model 'a b'", ["my-agent", "--acp", "--model", "a b"]),
+    (["my agent", "--acp"], ["my agent", "--acp"]),
+    (("my-agent", Path("a")), ["my-agent", "a"]),
+    (Path("my agent"), ["my agent"]),
+]
 
 
-@pytest.mark.parametrize("command", ["", "  ", [], [""]])
-def test_command_without_words_is_an_error(command: str | list[str]) -> None:
-    with pytest.raises(ValueError, match="must not be empty"):
-        argv_of(command)
+def test_command_is_split_into_words() -> None:
+    for command, words in COMMANDS:
+        assert argv_of(command) == words, (command, words)
+
+
+def test_command_without_words_is_an_error() -> None:
+    for command in ("", "  ", [], [""]):
+        with pytest.raises(ValueError, match="must not be empty"):
+            argv_of(command)
 
 
 def test_backslashes_stay_in_commands_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,41 +83,42 @@ def test_relative_program_is_relative_to_the_directory_where_it_runs(folder: Pat
     assert find_program("./program", str(folder), None) == str(folder / "program")
 
 
-@pytest.mark.parametrize(
-    ("word", "cwd", "reason"),
-    [
-        ("nothing", None, "not found in PATH (/nowhere:{0})"),
-        ("text", None, "{0}/text is not executable"),
-        ("{0}/text", None, "{0}/text is not executable"),
-        ("{0}/folder", None, "{0}/folder is a directory"),
-        ("{0}/nothing", None, "{0}/nothing does not exist"),
-        ("./nothing", "{0}", "{0}/nothing does not exist"),
-        ("program", "{0}/nothing", "the working directory {0}/nothing does not exist"),
-        ("program", "{0}/text", "the working directory {0}/text is not a directory"),
-    ],
-)
-def test_start_error_names_command_and_reason(
-    folder: Path, word: str, cwd: str | None, reason: str
-) -> None:
-    word, reason = word.format(folder), reason.format(folder)
-    with pytest.raises(StartError) as caught:
-        find_program(word, cwd and cwd.format(folder), {"PATH": f"/nowhere:{folder}"})
-    assert str(caught.value) == f"Cannot start {word}: {reason}"
+START_ERRORS = [
+    ("nothing", None, "not found in PATH (/nowhere:{0})"),
+    ("text", None, "{0}/text is not executable"),
+    ("{0}/text", None, "{0}/text is not executable"),
+    ("{0}/folder", None, "{0}/folder is a directory"),
+    ("{0}/nothing", None, "{0}/nothing does not exist"),
+    ("./nothing", "{0}", "{0}/nothing does not exist"),
+    ("program", "{0}/nothing", "the working directory {0}/nothing does not exist"),
+    ("program", "{0}/text", "the working directory {0}/text is not a directory"),
+]
 
 
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        (
-            FileNotFoundError(2, "No such file"),
-            "the interpreter in the first line of /p/x does not exist",
-        ),
-        (OSError(8, "Exec format error"), "/p/x: Exec format error"),
-        (ValueError("embedded null byte"), "embedded null byte"),
-    ],
-)
-def test_system_error_is_explained(error: Exception, reason: str) -> None:
-    assert str(why_not_started("x", "/p/x", error)) == f"Cannot start x: {reason}"
+def test_start_error_names_command_and_reason(folder: Path) -> None:
+    for word, cwd, reason in START_ERRORS:
+        word, reason = word.format(folder), reason.format(folder)
+        with pytest.raises(StartError) as caught:
+            find_program(word, cwd and cwd.format(folder), {"PATH": f"/nowhere:{folder}"})
+        assert str(caught.value) == f"Cannot start {word}: {reason}", (word, cwd)
+
+
+SYSTEM_ERRORS = [
+    (
+        FileNotFoundError(2, "No such file"),
+        "the interpreter in the first line of /p/x does not exist",
+    ),
+    (OSError(8, "Exec format error"), "/p/x: Exec format error"),
+    (ValueError("embedded null byte"), "embedded null byte"),
+]
+
+
+def test_system_error_is_explained() -> None:
+    for error, reason in SYSTEM_ERRORS:
+        assert str(why_not_started("x", "/p/x", error)) == f"Cannot start x: {reason}", (
+            error,
+            reason,
+        )
 
 
 def test_arguments_for_a_batch_file_are_all_quoted() -> None:
@@ -128,10 +128,10 @@ def test_arguments_for_a_batch_file_are_all_quoted() -> None:
     )
 
 
-@pytest.mark.parametrize("word", ['a"b', "%PATH%", "a\nb", "a\rb", "a\0b"])
-def test_argument_that_cannot_be_quoted_for_a_batch_file_is_an_error(word: str) -> None:
-    with pytest.raises(StartError, match="a batch file cannot be given"):
-        batch_line("cmd.exe", "agent.cmd", [word])
+def test_argument_that_cannot_be_quoted_for_a_batch_file_is_an_error() -> None:
+    for word in ('a"b', "%PATH%", "a\nb", "a\rb", "a\0b"):
+        with pytest.raises(StartError, match="a batch file cannot be given"):
+            batch_line("cmd.exe", "agent.cmd", [word])
 
 
 def test_found_program_is_executable() -> None:

@@ -4,6 +4,8 @@ from accord.testing import Recorder, TransportContract
 from accord.transports.base import Transport
 from accord.transports.memory import pair
 
+loops = ("asyncio",)  # it uses nothing in which they differ
+
 
 class TestMemory(TransportContract):
     async def pair(self, frame_bytes: int) -> tuple[Transport, Transport]:

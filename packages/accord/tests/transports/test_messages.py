@@ -15,12 +15,14 @@ from accord.transports import registry
 from accord.transports.base import FRAME_BYTES, Frame, Transport
 from transports.tcp import TcpTransport, connect_tcp, listening
 
+loops = ("asyncio",)  # it uses nothing in which they differ
+
 
 @pytest.mark.usefixtures("closing_is_quick")
 class TestTcp(TransportContract):
     """A transport of forty lines fulfils the whole contract."""
 
-    burst = 1500
+    burst = 800
 
     async def pair(self, frame_bytes: int) -> tuple[Transport, Transport]:
         accepted: asyncio.Future[Transport] = asyncio.get_running_loop().create_future()

@@ -22,7 +22,7 @@ from requirement import requirement
 
 @pytest.mark.usefixtures("closing_is_quick")
 class TestPipes(TransportContract):
-    burst = 1500
+    burst = 800
 
     async def pair(self, frame_bytes: int) -> tuple[Transport, Transport]:
         from_here, to_there = os.pipe()
@@ -35,7 +35,7 @@ class TestPipes(TransportContract):
 
 @pytest.mark.usefixtures("closing_is_quick")
 class TestSockets(TransportContract):
-    burst = 1500
+    burst = 800
 
     async def pair(self, frame_bytes: int) -> tuple[Transport, Transport]:
         here, there = (one.detach() for one in socket.socketpair())

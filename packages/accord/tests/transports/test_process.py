@@ -375,14 +375,15 @@ def test_owner_that_exits_without_closing_kills_its_processes(end: str) -> None:
     assert not any(map(is_alive, both))
 
 
-def test_fork_of_the_owner_does_not_kill_the_processes_when_it_exits() -> None:
+def test_fork_of_the_owner_does_not_kill_the_processes_when_it_exits(tmp_path: Path) -> None:
     end = """if not os.fork():
         sys.exit()
     os.wait()
     assert transport._group._members.alive() and not transport._group.exited.done()
     print("untouched")"""
-    code = OWNER.format(stubborn=STUBBORN, end=end)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    program = tmp_path / "owner.py"
+    program.write_text(OWNER.format(stubborn=STUBBORN, end=end))
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, check=False)
     assert done.stdout.endswith(b"untouched\n")
 
 

@@ -18,6 +18,7 @@ from accord.transports.registry import ConnectionChange, Reconnect
 from raw_peer import RawPeer
 from requirement import requirement
 
+loops = ("asyncio",)  # it uses nothing in which they differ
 LOADS = {"agentCapabilities": {"loadSession": True}}
 RESUMES = {"agentCapabilities": {"sessionCapabilities": {"resume": {}}, "loadSession": True}}
 

@@ -10,6 +10,8 @@ from accord.testing import Recorder
 from accord.transports.base import HIGH_BYTES, Frame
 from accord.transports.memory import MemoryTransport, pair, relay
 
+loops = ("asyncio",)  # it uses nothing in which they differ
+
 
 class _Between:
     """Two ends, and a relay that connects them."""

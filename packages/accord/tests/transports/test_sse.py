@@ -49,40 +49,44 @@ def test_event_without_a_blank_line_is_not_complete() -> None:
     assert reader.feed(b"\n") == [b'{"n":1}']
 
 
-@requirement("R-HTTP-43")
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        (b"id: a b\n\n", "a b"),
-        (b"id:a\nid: b\n\n", "b"),
-        (b"id: a\n\nid\n\n", None),
-        (b"id: a\n\nid: \0\n\n", "a"),
-        (b"id: a\n", None),
-    ],
-)
-def test_last_id_is_remembered(text: bytes, shown: str | None) -> None:
-    assert read(text)[1].last_id == shown
+LAST_IDS = [
+    (b"id: a b\n\n", "a b"),
+    (b"id:a\nid: b\n\n", "b"),
+    (b"id: a\n\nid\n\n", None),
+    (b"id: a\n\nid: \0\n\n", "a"),
+    (b"id: a\n", None),
+]
 
 
 @requirement("R-HTTP-43")
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [(b"1500", 1.5), (b"1", 0.1), (b"99999999", 60.0), (b"-5", None), (b"1e3", None), (b"", None)],
-)
-def test_time_to_wait_is_bounded(text: bytes, seconds: float | None) -> None:
-    assert read(b"retry: " + text + b"\n\n")[1].retry_s == seconds
+def test_last_id_is_remembered() -> None:
+    for text, shown in LAST_IDS:
+        assert read(text)[1].last_id == shown, (text, shown)
+
+
+@requirement("R-HTTP-43")
+def test_time_to_wait_is_bounded() -> None:
+    for text, seconds in (
+        (b"1500", 1.5),
+        (b"1", 0.1),
+        (b"99999999", 60.0),
+        (b"-5", None),
+        (b"1e3", None),
+        (b"", None),
+    ):
+        assert read(b"retry: " + text + b"\n\n")[1].retry_s == seconds, (text, seconds)
 
 
 @requirement("R-HTTP-49")
-@pytest.mark.parametrize("size", [1, 7, 5000, 100_000])
-def test_large_event_is_refused_and_the_next_arrives(size: int) -> None:
-    text = b'data: {"x":"' + b"x" * 20_000 + b'"}\n\ndata: {"n":1}\n\n'
-    parts = [text[start : start + size] for start in range(0, len(text), size)]
-    frames, reader = read(*parts, limit=1000)
-    assert frames == [b'{"n":1}']
-    [head] = reader.refused
-    assert head.startswith(b'{"x":"xxx')
-    assert len(head) <= 4096
+def test_large_event_is_refused_and_the_next_arrives() -> None:
+    for size in (1, 7, 5000, 100_000):
+        text = b'data: {"x":"' + b"x" * 20_000 + b'"}\n\ndata: {"n":1}\n\n'
+        parts = [text[start : start + size] for start in range(0, len(text), size)]
+        frames, reader = read(*parts, limit=1000)
+        assert frames == [b'{"n":1}'], size
+        [head] = reader.refused
+        assert head.startswith(b'{"x":"xxx'), size
+        assert len(head) <= 4096, size
 
 
 @requirement("R-HTTP-49")

@@ -26,8 +26,10 @@ pytestmark = [
     pytest.mark.slow,  # waits for processes that do not obey
 ]
 
+loops = ("asyncio",)  # test_process.py ends processes on all of them
 PROGRAMS = Path(__file__).parent / "programs"
-FAMILY = [sys.executable, str(PROGRAMS / "family.py")]
+# `-S` also lets the interpreter start: a fork would not have the mark in its environment.
+FAMILY = [sys.executable, "-S", str(PROGRAMS / "family.py")]
 LONGEST_S = 30.0
 
 

@@ -22,6 +22,7 @@ from accord.transports.registry import CookieStore, RemoteOptions
 from accord.transports.websocket import WebSocketTransport, websocket
 from requirement import requirement
 
+loops = ("asyncio", "uvloop")  # no file descriptors are watched
 Handler = Callable[[ServerConnection], Awaitable[None]]
 
 

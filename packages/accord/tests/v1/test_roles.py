@@ -27,7 +27,6 @@ LOGIN = v1.AuthMethodAgent(id="text", name="Log in")
 BOTH = [("agent", m) for m in served_by(SPEC, "agent")] + [
     ("client", m) for m in served_by(SPEC, "client")
 ]
-EVERY = pytest.mark.parametrize(("side", "method"), BOTH, ids=lambda v: getattr(v, "call", v))
 PROMPT = v1.PromptRequest(session_id="s", prompt=[])
 SESSION = "agent.session_capabilities"
 
@@ -55,20 +54,20 @@ def params_of(method: Any) -> Any:
     return chunk() if method.call == "session_update" else least(method.params)
 
 
-@EVERY
 @pytest.mark.parametrize("delayed", [False, True])
-async def test_every_method_is_served_and_called(side: str, method: Any, delayed: bool) -> None:
-    seen: list[Any] = []
-    agent = everything(v1.AgentRole, seen, delayed=delayed)
-    agent.auth_methods = [LOGIN]
-    client = everything(v1.ClientRole, seen, delayed=delayed)
-    async with joined(agent, client) as sides:
-        params = params_of(method)
-        result = await getattr(getattr(sides, side), method.call)(params)
-        await drain_event_loop()
-        assert seen == [(method.call, params)]
-        if method.result is not None:
-            assert result == least(method.result)
+async def test_every_method_is_served_and_called(delayed: bool) -> None:
+    for side, method in BOTH:
+        seen: list[Any] = []
+        agent = everything(v1.AgentRole, seen, delayed=delayed)
+        agent.auth_methods = [LOGIN]
+        client = everything(v1.ClientRole, seen, delayed=delayed)
+        async with joined(agent, client) as sides:
+            params = params_of(method)
+            result = await getattr(getattr(sides, side), method.call)(params)
+            await drain_event_loop()
+            assert seen == [(method.call, params)]
+            if method.result is not None:
+                assert result == least(method.result)
 
 
 @requirement(
@@ -83,16 +82,16 @@ async def test_every_method_is_served_and_called(side: str, method: Any, delayed
     "R-TITLE-01",
     "R-ASTAT-01",
 )
-@EVERY
-async def test_method_without_its_capability_is_never_sent(side: str, method: Any) -> None:
-    async with joined(v1.AgentRole(), v1.ClientRole()) as sides:
-        remote = getattr(sides, side)
-        if method.gate is not None:
-            with pytest.raises(NotOffered) as caught:
-                await getattr(remote, method.call)(params_of(method))
-            assert caught.value.gate.startswith(("agent.", "client."))
-            await drain_event_loop()
-            assert sides.frames == []
+async def test_method_without_its_capability_is_never_sent() -> None:
+    for side, method in BOTH:
+        async with joined(v1.AgentRole(), v1.ClientRole()) as sides:
+            remote = getattr(sides, side)
+            if method.gate is not None:
+                with pytest.raises(NotOffered) as caught:
+                    await getattr(remote, method.call)(params_of(method))
+                assert caught.value.gate.startswith(("agent.", "client."))
+                await drain_event_loop()
+                assert sides.frames == []
 
 
 @pytest.mark.parametrize(
@@ -115,18 +114,18 @@ async def test_method_needs_this_capability(call: str, gate: str) -> None:
 
 
 @requirement("R-INIT-29")
-@EVERY
-async def test_unsupported_method_is_not_found(side: str, method: Any) -> None:
-    async with joined(v1.AgentRole(), v1.ClientRole()) as sides:
-        caller = sides.agent if side == "agent" else sides.client
-        params = to_builtins(params_of(method))
-        if not method.is_request:
-            await caller.connection.notify(method.name, params)
-            await drain_event_loop()
-            assert len(sides.frames) == 1
-        else:
-            with pytest.raises(MethodNotFound):
-                await caller.connection.call(method.name, params, bytes)
+async def test_unsupported_method_is_not_found() -> None:
+    for side, method in BOTH:
+        async with joined(v1.AgentRole(), v1.ClientRole()) as sides:
+            caller = sides.agent if side == "agent" else sides.client
+            params = to_builtins(params_of(method))
+            if not method.is_request:
+                await caller.connection.notify(method.name, params)
+                await drain_event_loop()
+                assert len(sides.frames) == 1
+            else:
+                with pytest.raises(MethodNotFound):
+                    await caller.connection.call(method.name, params, bytes)
 
 
 # Capabilities.

@@ -27,7 +27,6 @@ LOGIN = v2.AuthMethodAgent(method_id="text", name="Log in")
 BOTH = [("agent", m) for m in served_by(SPEC, "agent")] + [
     ("client", m) for m in served_by(SPEC, "client")
 ]
-EVERY = pytest.mark.parametrize(("side", "method"), BOTH, ids=lambda v: getattr(v, "call", v))
 BASELINE = ("new_session", "resume_session", "list_sessions", "close_session", "prompt")
 PROMPT = least(v2.PromptRequest)
 
@@ -49,19 +48,19 @@ async def forever(self: Any, params: Any, context: Any) -> None:
     await asyncio.Event().wait()
 
 
-@EVERY
 @pytest.mark.parametrize("delayed", [False, True])
-async def test_every_method_is_served_and_called(side: str, method: Any, delayed: bool) -> None:
-    seen: list[Any] = []
-    agent = everything(v2.AgentRole, seen, delayed=delayed)
-    agent.auth_methods = [LOGIN]
-    async with joined(agent, everything(v2.ClientRole, seen, delayed=delayed)) as sides:
-        params = least(method.params)
-        result = await getattr(getattr(sides, side), method.call)(params)
-        await drain_event_loop()
-        assert seen == [(method.call, params)]
-        if method.result is not None:
-            assert result == least(method.result)
+async def test_every_method_is_served_and_called(delayed: bool) -> None:
+    for side, method in BOTH:
+        seen: list[Any] = []
+        agent = everything(v2.AgentRole, seen, delayed=delayed)
+        agent.auth_methods = [LOGIN]
+        async with joined(agent, everything(v2.ClientRole, seen, delayed=delayed)) as sides:
+            params = least(method.params)
+            result = await getattr(getattr(sides, side), method.call)(params)
+            await drain_event_loop()
+            assert seen == [(method.call, params)]
+            if method.result is not None:
+                assert result == least(method.result)
 
 
 @requirement(
@@ -74,14 +73,14 @@ async def test_every_method_is_served_and_called(side: str, method: Any, delayed
     "R-TITLE-01",
     "R-ASTAT-01",
 )
-@EVERY
-async def test_method_without_its_capability_is_never_sent(side: str, method: Any) -> None:
-    async with joined(v2.AgentRole(), v2.ClientRole()) as sides:
-        if method.gate is not None:
-            with pytest.raises(NotOffered):
-                await getattr(getattr(sides, side), method.call)(least(method.params))
-            await drain_event_loop()
-            assert sides.frames == []
+async def test_method_without_its_capability_is_never_sent() -> None:
+    for side, method in BOTH:
+        async with joined(v2.AgentRole(), v2.ClientRole()) as sides:
+            if method.gate is not None:
+                with pytest.raises(NotOffered):
+                    await getattr(getattr(sides, side), method.call)(least(method.params))
+                await drain_event_loop()
+                assert sides.frames == []
 
 
 @requirement("R-INIT-28")
@@ -104,19 +103,19 @@ async def test_client_deletes_no_session_of_an_agent_without_the_capability() ->
 
 
 @requirement("R-INIT-29", "R-TCAN-05")
-@EVERY
-async def test_unsupported_method_is_rejected(side: str, method: Any) -> None:
-    async with joined(v2.AgentRole(), v2.ClientRole()) as sides:
-        connection = getattr(sides, side).connection
-        params = to_builtins(least(method.params))
-        if not method.is_request:
-            await connection.notify(method.name, params)
-            await drain_event_loop()
-            assert len(sides.frames) == 1
-            return
-        one = method.call in ("cancel_tool_call", "cancel_terminal")
-        with pytest.raises(InvalidParams if one else MethodNotFound):
-            await connection.call(method.name, params, bytes)
+async def test_unsupported_method_is_rejected() -> None:
+    for side, method in BOTH:
+        async with joined(v2.AgentRole(), v2.ClientRole()) as sides:
+            connection = getattr(sides, side).connection
+            params = to_builtins(least(method.params))
+            if not method.is_request:
+                await connection.notify(method.name, params)
+                await drain_event_loop()
+                assert len(sides.frames) == 1
+                continue
+            one = method.call in ("cancel_tool_call", "cancel_terminal")
+            with pytest.raises(InvalidParams if one else MethodNotFound):
+                await connection.call(method.name, params, bytes)
 
 
 @requirement("R-INIT-04", "R-INIT-21", "R-INIT-25", "R-INIT-27", "R-INIT-40")

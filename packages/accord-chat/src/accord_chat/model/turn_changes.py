@@ -94,7 +94,9 @@ class TurnChanges:
         return bool(call.locations) or call.id in self._with_diff
 
     async def begin(self) -> None:
-        """Note how the files are."""
+        """Note how the files are; what calls have named and shown before does not count."""
+        self._noted.clear()
+        self._named.clear()
         self._before = await self._look()
 
     async def end(self) -> None:
@@ -149,12 +151,13 @@ class TurnChanges:
         self._timeline.add_call(call)
 
     def _shown(self) -> Iterator[str]:
-        """Yield the paths of the diffs that the conversation shows as made, or as to be made."""
+        """Yield the paths of the diffs of this turn that are shown as made, or as to be made."""
         self._timeline.sync()
         for entry in self._timeline.entries:
             call = entry.content
             if (
                 isinstance(call, ToolCall)
+                and call.id in self._noted
                 and call.status not in ("failed", "cancelled")
                 and call.id not in self._rejected
             ):

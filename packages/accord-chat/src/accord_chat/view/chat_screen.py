@@ -69,7 +69,7 @@ class ChatScreen(Screen[None]):
     ChatScreen.low Composer, ChatScreen.low CompletionList { max-height: 3; }
     ChatScreen.low.asking #tabs, ChatScreen.low.asking #activity { display: none; }
     ChatScreen.lowest.asking #middle { display: none; }
-    ChatScreen.brief Toast { display: none; }
+    ChatScreen #textual-toastrack.brief Toast { display: none; }
     ChatScreen.low.asking #status, ChatScreen.low.asking #followed { display: none; }
     """
     AUTO_FOCUS = "Composer"  # from the first key on, also of those typed before the start
@@ -199,7 +199,7 @@ class ChatScreen(Screen[None]):
     def _draw_notice(self) -> None:
         """Show toasts only if there is room above the question and the prompt."""
         is_brief = bool(self.session.questions) or not _has_room(self.size)
-        self.set_class(is_brief, "brief")
+        self.query("#textual-toastrack").set_class(is_brief, "brief")
         self.prompt.show_notice(self._notice if is_brief else "")
 
     def save_soon(self) -> None:
@@ -244,7 +244,7 @@ class ChatScreen(Screen[None]):
             session.timeline.side_changed = False
             self._draw_plan(session)
         if self.questions.show(session):
-            self.set_class(bool(session.questions), "asking")
+            self._make_room()
             self._draw_notice()
             self._draw_plan(session)
         self._draw_lines()
@@ -307,14 +307,20 @@ class ChatScreen(Screen[None]):
 
     def on_resize(self) -> None:
         """Draw the lines at the new width; on a low screen a question covers some of them."""
-        self.set_class(self.size.height < LOW_ROWS, "low")
-        self.set_class(self.size.height < LOWEST_ROWS, "lowest")
+        self._make_room()
         self._draw_notice()
         self.questions.fit()
         self.on_file_pane_changed()
         if self._shown is not None:
             self._shown.timeline.side_changed = True
             self.session_changed()
+
+    def _make_room(self) -> None:
+        """Let a question cover other lines of a low screen; elsewhere no style changes with it."""
+        is_low = self.size.height < LOW_ROWS
+        self.set_class(is_low, "low")
+        self.set_class(self.size.height < LOWEST_ROWS, "lowest")
+        self.set_class(is_low and bool(self.session.questions), "asking")
 
     def on_text_selected(self) -> None:
         """Go on with the conversation, which stood still for the mouse."""

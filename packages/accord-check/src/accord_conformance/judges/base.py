@@ -72,6 +72,10 @@ class Judge:
     def on_end(self) -> None:
         """Handle the end of the connection."""
 
+    def is_judged(self, sender: Side) -> bool:
+        """Return whether to judge what a side sends: the kit does not judge itself."""
+        return self.state.judged_side in (None, sender)
+
     def judge(
         self,
         rule: str,

@@ -447,7 +447,7 @@ class WireTypes(Judge):
         self, method: str, part: str, value: Any, version: int, sender: Side, seen: Evidence
     ) -> None:
         found = _method(method, part, version)
-        if found is None:
+        if found is None or not self.is_judged(sender):
             return
         visits: set[VisitedKey] = set()
         tp = found.result if part == "result" else found.params

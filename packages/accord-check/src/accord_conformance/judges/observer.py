@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 from msgspec import UNSET
@@ -26,6 +26,18 @@ from accord_conformance.traffic.message import (
     parse_frame,
 )
 
+# The methods of judges for what they observe.
+_EVENTS = [name for name in vars(Judge) if name.startswith("on_")]
+
+
+def _overridden(name: str, judges: Iterable[Judge]) -> list[Callable[..., None]]:
+    """Return a method of the judges that do something in it."""
+    return [
+        getattr(judge, name)
+        for judge in judges
+        if getattr(type(judge), name) is not getattr(Judge, name)
+    ]
+
 
 def observed_rules() -> frozenset[str]:
     """Return the rules that judges report."""
@@ -35,7 +47,7 @@ def observed_rules() -> frozenset[str]:
 class Observer:
     """Observes one connection; `report` has the findings so far.
 
-    `only` is the judged side, if not both. `where` is added to later findings.
+    `where` is added to later findings.
     """
 
     def __init__(
@@ -43,13 +55,21 @@ class Observer:
     ) -> None:
         self.state = ConnectionState()
         self.report = Report()
-        self.only: Side | None = only
+        self.only = only
         self.where = ""
         self._findings: list[Finding] = []
-        self._judges = [
-            judge(self.state, self._findings.append) for judge in judges or all_judges()
-        ]
+        made = [judge(self.state, self._findings.append) for judge in judges or all_judges()]
+        self._handlers = {name: _overridden(name, made) for name in _EVENTS}
         self._finished = False
+
+    @property
+    def only(self) -> Side | None:
+        """The judged side, if not both."""
+        return self.state.judged_side
+
+    @only.setter
+    def only(self, side: Side | None) -> None:
+        self.state.judged_side = side
 
     def receive(self, sender: Side, text: bytes, time: float = 0.0) -> list[Finding]:
         """Judge a frame, as its sender wrote it; return the findings."""
@@ -92,9 +112,9 @@ class Observer:
 
     def _notify_judges(self, name: str, *arguments: object) -> None:
         """Call a method of every judge; an exception is recorded as an error in the kit."""
-        for judge in self._judges:
+        for handle in self._handlers[name]:
             try:
-                getattr(judge, name)(*arguments)
+                handle(*arguments)
             except Exception:  # noqa: BLE001  # not the fault of the peer
                 self.report.add_kit_error(traceback.format_exc())
 

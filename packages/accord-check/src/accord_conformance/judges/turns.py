@@ -498,6 +498,8 @@ class Content(Judge):
         self._value(call.result, other(call.sender), call)
 
     def _value(self, value: Any, by: Side, seen: Evidence) -> None:
+        if not self.is_judged(by):
+            return
         meta = value.get("_meta") if is_object(value) else None
         if is_object(meta) and "traceparent" in meta:
             parent = meta["traceparent"]

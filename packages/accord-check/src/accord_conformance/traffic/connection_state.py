@@ -95,9 +95,10 @@ _REPEATABLE = ("session/load", "session/resume")
 
 
 class ConnectionState:
-    """One connection; `version` is the agreed version."""
+    """One connection; `version` is the agreed version, `judged_side` the only judged side."""
 
     def __init__(self) -> None:
+        self.judged_side: Side | None = None
         self.frames: list[Frame] = []
         self.version: Literal[1, 2] | None = None
         self.initialized: Request | None = None  # the latest successful one

@@ -377,12 +377,13 @@ def _members(
     owner = owner_of(kind.cls) if kind.name else place.owner
     place.at("", "", owner).visit()
     for key, field in kind.fields.items():
+        if key not in value and not field.required:
+            continue  # most keys
         inner = place.at(f".{key}", key, owner)
-        if key in value or field.required:
-            inner.visit()
+        inner.visit()
         if key in value:
             yield from _field(field, value[key], inner)
-        elif field.required:
+        else:
             yield inner.problem("missing", f"the key `{key}`", None)
     if len(kind.one_of & value.keys()) > 1:
         names = " or ".join(sorted(kind.one_of))
@@ -393,12 +394,11 @@ def _members(
         yield place.at("", "", owner).problem("keys", f"{names}", value)
     if any_key:
         return
-    known = frozenset(kind.fields)
     for key in value:
-        if key not in known and key != "_meta":
+        if key not in kind.fields and key != "_meta":
             inner = place.at(f".{excerpt(key, _KEY)}", key, owner)
-            yield inner.problem("extra", "no such key", value[key], known)
-    if "_meta" in value and "_meta" not in known and not is_object(value["_meta"]):
+            yield inner.problem("extra", "no such key", value[key], frozenset(kind.fields))
+    if "_meta" in value and "_meta" not in kind.fields and not is_object(value["_meta"]):
         inner = place.at("._meta", "_meta", owner)
         yield inner.problem("type", "object", value["_meta"])
 

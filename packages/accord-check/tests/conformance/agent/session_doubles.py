@@ -35,6 +35,24 @@ def refusing(rule: str, method: str, when: Any, code: int, **more: Any) -> None:
     double(rule, **more)(Refusing)
 
 
+def answering(name: str, method: str, result: Json, *rules: str, **more: Any) -> None:
+    """Register a double that answers some requests itself, and does nothing else about them.
+
+    `when` selects them, if not all.
+    """
+    when = more.pop("when", lambda _: True)
+
+    class Answering(MessageFilter):
+        def up(self, message: Json) -> Json | None:
+            if message.get("method") == method and when(message.get("params") or {}):
+                self.answer(message, result)
+                return None
+            return message
+
+    Answering.__name__ = name
+    double(*rules, **more)(Answering)
+
+
 def recoding(rule: str, method: str, when: Any, code: int, **more: Any) -> None:
     """Register a double that sends another code, and no data, in errors of some requests."""
 
@@ -209,26 +227,9 @@ def prompt_of(message: Json) -> Json:
     return (message.get("params") or {}).get("systemPrompt") or {}
 
 
-@double("R-SYSP-02")
-class AppendsNothing(MessageFilter):
-    """Accepts system prompts, but does not append them."""
-
-    def up(self, message: Json) -> Json | None:
-        if prompt_of(message).get("mode") == "append":
-            self.refuse(message, -32602)
-            return None
-        return message
-
-
-@double("R-SYSP-04")
-class TakesNoText(MessageFilter):
-    """Accepts system prompts, but no text."""
-
-    def up(self, message: Json) -> Json | None:
-        if prompt_of(message):
-            self.refuse(message, -32602)
-            return None
-        return message
+# Accepts system prompts, but does not append them, or no text.
+refusing("R-SYSP-02", NEW, lambda p: (p.get("systemPrompt") or {}).get("mode") == "append", -32602)
+refusing("R-SYSP-04", NEW, lambda p: p.get("systemPrompt"), -32602)
 
 
 @double("R-SYSP-03")
@@ -288,15 +289,8 @@ class ForgetsTitles(MessageFilter):
         return message
 
 
-@double("R-ARCH-04")
-class ArchivesWhatRuns(MessageFilter):
-    """Archives a session and continues its turn."""
-
-    def up(self, message: Json) -> Json | None:
-        if message.get("method") == "session/archive":
-            self.answer(message, {})
-            return None
-        return message
+# Archives a session and continues its turn.
+answering("ArchivesWhatRuns", "session/archive", {}, "R-ARCH-04")
 
 
 @double("R-ARCH-05")
@@ -360,15 +354,11 @@ class RenamesOpenOnes(MessageFilter):
         return message
 
 
-@double("R-TITLE-03")
-class TakesNoTitle(MessageFilter):
-    """Accepts an empty title."""
-
-    def up(self, message: Json) -> Json | None:
-        if message.get("method") == "session/set_title" and message["params"].get("title") == "":
-            self.answer(message, {"title": ""})
-            return None
-        return message
+# Accepts an empty title.
+EMPTY = {"title": ""}
+answering(
+    "TakesNoTitle", "session/set_title", EMPTY, "R-TITLE-03", when=lambda p: p.get("title") == ""
+)
 
 
 @double("R-STATUS-02")

@@ -51,10 +51,7 @@ async def run(*scenarios: Scenario[AgentContext]) -> RunResult:
 async def test_scenario_that_raises_is_a_kit_error() -> None:
     result = await run(mistaken, own_mistaken, whole)
     played = {one.scenario: one for one in result.scenario_results}
-    for name, error in (
-        ("kit/mistaken", "AttributeError"),
-        ("kit/own-mistaken", "TimeoutError"),
-    ):
+    for name, error in (("kit/mistaken", "AttributeError"), ("kit/own-mistaken", "TimeoutError")):
         assert played[name].outcome == "error in the kit"
         assert error in played[name].reason
         assert "test_kit_errors.py" in played[name].traceback

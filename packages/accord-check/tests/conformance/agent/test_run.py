@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -23,9 +25,14 @@ from requirement import requirement
 
 
 async def run(
-    make: type[MessageFilter], *names: str, versions: tuple[int, ...] = (1,), seconds: float = 20.0
+    make: type[MessageFilter],
+    *names: str,
+    versions: tuple[int, ...] = (1,),
+    seconds: float = 20.0,
+    settings: Settings | None = None,
 ) -> RunResult:
-    settings = Settings(timeout=seconds, answer=seconds, prompts=dict(PROMPTS))
+    """Run scenarios with an agent behind a filter."""
+    settings = settings or Settings(timeout=seconds, answer=seconds, prompts=dict(PROMPTS))
     chosen = [one for one in agent_scenarios() if one.name in names]
 
     def connect(noise: Callable[[str], None]) -> FilteredTransport:
@@ -61,16 +68,12 @@ async def test_output_that_is_not_a_message_is_reported() -> None:
 
 
 async def test_prompts_of_the_settings_exercise_more_rules() -> None:
-    def connect(noise: Callable[[str], None]) -> FilteredTransport:
-        return FilteredTransport(MessageFilter, ScriptAgent())
-
-    chosen = [one for one in agent_scenarios() if one.name == "prompts/additional"]
-    settings = Settings(timeout=5.0, more=["plan", "notice warning"])
-    result = await AgentRun(connect, chosen, settings).run((1, 2))
+    name, settings = "prompts/additional", Settings(timeout=5.0, more=["plan", "notice warning"])
+    result = await run(MessageFilter, name, versions=(1, 2), settings=settings)
     kept = [{rule for rule, one in report.rules.items() if one.passed} for report in result.reports]
     assert {"R-NOTICE-02", "R-PLAN-08"} < kept[0]
     assert {"R-NOTICE-02", "R-PLAN-07"} < kept[1]
-    without = await AgentRun(connect, chosen, Settings()).run((1,))
+    without = await run(MessageFilter, name, settings=Settings())
     assert [one.reason for one in without.scenario_results] == [
         "the settings have no additional prompts (`more`)"
     ]
@@ -84,6 +87,12 @@ raise SystemExit(3)
 """
 
 
+def written(code: str, folder: str) -> str:
+    program = Path(folder, "program.py")
+    program.write_text(code)
+    return str(program)
+
+
 async def start(
     code: str,
     *names: str,
@@ -94,12 +103,18 @@ async def start(
     settings = settings or Settings(timeout=5.0, answer=5.0, prompts=dict(PROMPTS))
     chosen = [one for one in agent_scenarios() if one.name in names]
 
-    def connect(noise: Callable[[str], None]) -> Transport:
-        argv = (sys.executable, "-c", code)
-        start = process(*argv, env=settings.env, on_stdout_noise=noise, stop_times_s=stop_times_s)
-        return start()
+    with TemporaryDirectory() as folder:
+        program = written(code, folder)
 
-    return await AgentRun(connect, chosen, settings).run((1,))
+        def connect(noise: Callable[[str], None]) -> Transport:
+            return process(
+                *(sys.executable, program),
+                env=settings.env,
+                on_stdout_noise=noise,
+                stop_times_s=stop_times_s,
+            )()
+
+        return await AgentRun(connect, chosen, settings).run((1,))
 
 
 async def test_exit_and_last_stderr_lines_of_a_crashed_agent_are_reported() -> None:
@@ -108,10 +123,7 @@ async def test_exit_and_last_stderr_lines_of_a_crashed_agent_are_reported() -> N
     why = result.unsupported[1]
     assert "the peer disconnected; it exited with status 3; it wrote 'Welcome!'" in why
     assert why.endswith("the last lines of its stderr:\n    Traceback: no such model $MY_KEY")
-
-
-async def test_violations_in_the_handshake_are_in_the_report() -> None:
-    result = await start(CRASHING, settings=Settings(timeout=5.0, env={"MY_KEY": "sk-123456"}))
+    # What it wrote before is judged, too.
     assert result.failed_rules() == [("R-STDIO-04", 1)]
     assert result.supported == []
     assert [one.version for one in result.reports] == [1]
@@ -302,11 +314,7 @@ Crashes().run()
 
 
 async def test_agent_that_exits_is_reported_with_its_last_stderr_lines() -> None:
-    def connect(noise: Callable[[str], None]) -> Transport:
-        return process(sys.executable, "-c", CRASHES, on_stdout_noise=noise)()
-
-    chosen = [one for one in agent_scenarios() if one.name == "prompts/text"]
-    result = await AgentRun(connect, chosen, Settings(timeout=20.0)).run((1,))
+    result = await start(CRASHES, "prompts/text", settings=Settings(timeout=20.0))
     (played,) = result.disconnects
     assert played.reason.endswith(
         "it exited with status 4; the last lines of its stderr: no such model | at line 7"
@@ -365,12 +373,7 @@ async def test_advertised_auth_methods_are_named() -> None:
 
 async def test_failed_login_of_the_settings_is_named() -> None:
     settings = Settings(timeout=5.0, answer=5.0, login="refused", prompts=dict(PROMPTS))
-    chosen = [one for one in agent_scenarios() if one.name == "sessions/new"]
-
-    def connect(noise: Callable[[str], None]) -> FilteredTransport:
-        return FilteredTransport(WantsLogin, ScriptAgent())
-
-    (login,) = (await AgentRun(connect, chosen, settings).run((1,))).login_problems
+    (login,) = (await run(WantsLogin, "sessions/new", settings=settings)).login_problems
     assert "The login 'refused' of the settings failed" in login.message
 
 
@@ -389,12 +392,7 @@ async def test_response_to_a_response_is_shown_with_it() -> None:
 
 async def test_skipped_scenario_does_not_run() -> None:
     settings = Settings(skip={"sessions": "not now"})
-    chosen = [one for one in agent_scenarios() if one.name == "sessions/new"]
-
-    def connect(noise: Callable[[str], None]) -> FilteredTransport:
-        return FilteredTransport(MessageFilter, ScriptAgent())
-
-    (played,) = (await AgentRun(connect, chosen, settings).run((1,))).scenario_results
+    (played,) = (await run(MessageFilter, "sessions/new", settings=settings)).scenario_results
     assert (played.outcome, played.reason) == ("skipped", "not now")
 
 

@@ -145,12 +145,7 @@ async def test_run_reports_its_progress() -> None:
     await run(
         MessageFilter, "sessions/new", begun=lambda version, name: begun.append((version, name))
     )
-    assert begun == [
-        (1, "handshake"),
-        (1, "sessions/new"),
-        (2, "handshake"),
-        (2, "sessions/new"),
-    ]
+    assert begun == [(1, "handshake"), (1, "sessions/new"), (2, "handshake"), (2, "sessions/new")]
 
 
 class Written(io.StringIO):

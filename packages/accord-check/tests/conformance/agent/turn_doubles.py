@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from conformance.agent.filtered_agent import Json, MessageFilter
-from conformance.agent.session_doubles import double
+from conformance.agent.session_doubles import answering, double
 
 
 class Updating(MessageFilter):
@@ -312,20 +312,9 @@ class ForgetsThePrompt(MessageFilter):
         return None if stopped else message
 
 
-@double("R-SESS-21", versions=(1,))
-class ClosesAndGoesOn(MessageFilter):
-    """Closes a session and continues its turn."""
-
-    def up(self, message: Json) -> Json | None:
-        if message.get("method") == "session/close":
-            self.answer(message, {})
-            return None
-        return message
-
-
-@double("R-SESS-21", "R-SESS-22", versions=(2,))
-class ClosesAndGoesOnInVersion2(ClosesAndGoesOn):
-    """The same in version 2."""
+# Closes a session and continues its turn.
+answering("ClosesAndGoesOn", "session/close", {}, "R-SESS-21", versions=(1,))
+answering("ClosesAndGoesOn", "session/close", {}, "R-SESS-21", "R-SESS-22", versions=(2,))
 
 
 @double("R-REQCAN-13", versions=(1,))
@@ -376,26 +365,10 @@ class CancelsAll(Updating):
         return message
 
 
-@double("R-TCAN-04", versions=(2,), seconds=0.3)
-class OnlySaysSo(MessageFilter):
-    """Accepts the cancel of a tool call, but does not stop it."""
-
-    def up(self, message: Json) -> Json | None:
-        if message.get("method") == "tool_call/cancel":
-            self.answer(message, {})
-            return None
-        return message
-
-
-@double("R-TCAN-05", versions=(2,))
-class CancelsAnything(MessageFilter):
-    """Accepts the cancel of an unknown tool call."""
-
-    def up(self, message: Json) -> Json | None:
-        if message.get("method") == "terminal/cancel":
-            self.answer(message, {})
-            return None
-        return message
+# Accepts the cancel of a tool call, but does not stop it.
+answering("OnlySaysSo", "tool_call/cancel", {}, "R-TCAN-04", versions=(2,), seconds=0.3)
+# Accepts the cancel of an unknown tool call.
+answering("CancelsAnything", "terminal/cancel", {}, "R-TCAN-05", versions=(2,))
 
 
 @double("R-TCAN-06", versions=(2,))

@@ -20,26 +20,16 @@ from conformance.client.driven_client import Between, Json, log_in, look_around
 add(
     "R-CANCEL-03",
     1,
-    spoil=changes(titled(f"{CANCEL}, do not answer"), lambda *_: []),
     name="leaves_the_question_open",
     plays="check: cancellation/permission-request",
     answer_s=1.0,
+)(changes(titled(f"{CANCEL}, do not answer"), lambda *_: []))
+gone_at("R-CANCEL-10", 1, 2, plays="check: cancellation/turn")(
+    lambda m: "Stopped half way" in str(m)
 )
-gone_at(
-    "R-CANCEL-10",
-    1,
-    2,
-    plays="check: cancellation/turn",
-    when=lambda m: "Stopped half way" in str(m),
-)
-gone_at("R-REQCAN-14", 1, 2, plays=None, when=noted("$/cancel_request"))
-gone_at("R-PROMPT-18", 2, plays=None, when=reported("tool_call_update", toolCallId="idle"))
-gone_at(
-    "R-PROMPT-17",
-    2,
-    plays="check: list",
-    when=lambda m: "messageId" in (m.get("result") or {}),
-)
+gone_at("R-REQCAN-14", 1, 2, plays=None)(noted("$/cancel_request"))
+gone_at("R-PROMPT-18", 2, plays=None)(reported("tool_call_update", toolCallId="idle"))
+gone_at("R-PROMPT-17", 2, plays="check: list")(lambda m: "messageId" in (m.get("result") or {}))
 
 
 @breaks("R-INIT-36", 2)

@@ -146,19 +146,23 @@ def noted(method: str, **params: Any) -> Callable[[Json], bool]:
 
 
 def add(
-    rule: str, *versions: int, spoil: Callable[[Between], None], name: str, **more: Any
-) -> None:
-    def named(between: Between) -> None:
-        spoil(between)
+    rule: str, *versions: int, name: str, **more: Any
+) -> Callable[[Callable[[Between], None]], None]:
+    """Create a double with a name from a function that changes messages."""
 
-    named.__name__ = name
-    breaks(rule, *versions, **more)(named)
+    def create(spoil: Callable[[Between], None]) -> None:
+        def named(between: Between) -> None:
+            spoil(between)
+
+        named.__name__ = name
+        breaks(rule, *versions, **more)(named)
+
+    return create
 
 
-def gone_at(
-    rule: str, *versions: int, plays: str | None, when: Callable[[Json], bool], **more: Any
-) -> None:
-    add(rule, *versions, spoil=leaves(when), name="leaves", plays=plays, **more)
+def gone_at(rule: str, *versions: int, **more: Any) -> Callable[[Callable[[Json], bool]], None]:
+    """Create a double that leaves at such a message of the agent."""
+    return lambda when: add(rule, *versions, name="leaves", **more)(leaves(when))
 
 
 READ, WRITE = "fs/read_text_file", "fs/write_text_file"

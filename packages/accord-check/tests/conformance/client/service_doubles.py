@@ -27,83 +27,44 @@ from conformance.client.driven_client import Between, Json
 # Files.
 
 TEXT = {"content": "one\ntwo\nthree\n"}
-add(
-    "R-GEN-08",
-    1,
-    spoil=changes(
-        lambda a, _: a["method"] == READ and "accordUnheardOf" in a["params"], error(-32602)
-    ),
-    name="refuses_unknown_keys",
-    plays="check: files/read",
+add("R-GEN-08", 1, name="refuses_unknown_keys", plays="check: files/read")(
+    changes(lambda a, _: a["method"] == READ and "accordUnheardOf" in a["params"], error(-32602))
 )
-add(
-    "R-FS-06",
-    1,
-    spoil=changes(
-        lambda a, m: a["method"] == READ and m.get("error", {}).get("code") == -32002,
-        error(-32603),
-    ),
-    name="fails",
-    plays="check: files/read",
+add("R-FS-06", 1, name="fails", plays="check: files/read")(
+    changes(
+        lambda a, m: a["method"] == READ and m.get("error", {}).get("code") == -32002, error(-32603)
+    )
 )
-add(
-    "R-FS-09",
-    1,
-    spoil=changes(asks(READ, line="2"), result(TEXT)),
-    name="reads_numbers_from_texts",
-    plays="check: files/read",
+add("R-FS-09", 1, name="reads_numbers_from_texts", plays="check: files/read")(
+    changes(asks(READ, line="2"), result(TEXT))
 )
-add(
-    "R-FS-09",
-    1,
-    spoil=changes(
+add("R-FS-09", 1, name="takes_null_for_nothing", plays="check: files/read")(
+    changes(
         lambda a, _: a["method"] == READ and "line" in a["params"] and a["params"]["line"] is None,
         result({"content": ""}),
-    ),
-    name="takes_null_for_nothing",
-    plays="check: files/read",
+    )
 )
-add(
-    "R-FS-03",
-    1,
-    spoil=changes(asks(READ, line=2), result({"content": "three\n"})),
-    name="counts_lines_from_0",
-    plays="check: files/read",
+add("R-FS-03", 1, name="counts_lines_from_0", plays="check: files/read")(
+    changes(asks(READ, line=2), result({"content": "three\n"}))
 )
-add(
-    "R-FS-04",
-    1,
-    spoil=changes(asks(WRITE), error(-32603)),
-    name="writes_nothing_new",
-    plays="check: files/write",
+add("R-FS-04", 1, name="writes_nothing_new", plays="check: files/write")(
+    changes(asks(WRITE), error(-32603))
 )
-add(
-    "R-FS-07",
-    1,
-    spoil=changes(asks(READ, sessionId="accord-unknown-session"), result(TEXT)),
-    name="looks_at_no_session",
-    plays="check: files/roots",
+add("R-FS-07", 1, name="looks_at_no_session", plays="check: files/roots")(
+    changes(asks(READ, sessionId="accord-unknown-session"), result(TEXT))
 )
-add(
-    "R-DIR-12",
-    1,
-    spoil=changes(
+add("R-DIR-12", 1, name="reads_all", plays="check: files/roots")(
+    changes(
         lambda a, m: (
             a["method"] == READ and "error" in m and "/accord-check-" in a["params"]["path"]
         ),
         result(TEXT),
-    ),
-    name="reads_all",
-    plays="check: files/roots",
+    )
 )
-add(
-    "R-DIR-10",
-    1,
-    spoil=changes(
+add("R-DIR-10", 1, name="follows_links", plays="check: files/roots")(
+    changes(
         lambda a, _: a["method"] == READ and a["params"]["path"].endswith("link.txt"), result(TEXT)
-    ),
-    name="follows_links",
-    plays="check: files/roots",
+    )
 )
 
 
@@ -129,26 +90,14 @@ def in_output(text: str, instead: str) -> Callable[[Between], None]:
     return changes(lambda a, m: a["method"] == "terminal/output" and "result" in m, into)
 
 
-add(
-    "R-TERM-03",
-    1,
-    spoil=in_output("set|", "None|"),
-    name="loses_variables",
-    plays="check: terminals/command",
+add("R-TERM-03", 1, name="loses_variables", plays="check: terminals/command")(
+    in_output("set|", "None|")
 )
-add(
-    "R-TERM-05",
-    1,
-    spoil=in_output("ä" * 25, "\ufffd" + "ä" * 24),
-    name="cuts_characters",
-    plays="check: terminals/command",
+add("R-TERM-05", 1, name="cuts_characters", plays="check: terminals/command")(
+    in_output("ä" * 25, "\ufffd" + "ä" * 24)
 )
-add(
-    "R-TERM-14",
-    1,
-    spoil=changes(lambda a, m: a["method"] == "terminal/create" and "error" in m, error(-32603)),
-    name="fails",
-    plays="check: terminals/params",
+add("R-TERM-14", 1, name="fails", plays="check: terminals/params")(
+    changes(lambda a, m: a["method"] == "terminal/create" and "error" in m, error(-32603))
 )
 
 # Forms.
@@ -165,59 +114,29 @@ def fills_in(**more: Any) -> Callable[[Json, Json], Json]:
 
 
 for wrong in ({"count": 99}, {"days": []}, {"color": "green"}, {"name": ""}, {"other": 1}):
-    add(
-        "R-ELIC-17",
-        1,
-        2,
-        spoil=changes(formed(ALL), fills_in(**wrong)),
-        name=f"does_not_validate_{next(iter(wrong))}",
-        plays="check: elicitation/fields",
+    named = f"does_not_validate_{next(iter(wrong))}"
+    add("R-ELIC-17", 1, 2, name=named, plays="check: elicitation/fields")(
+        changes(formed(ALL), fills_in(**wrong))
     )
-add(
-    "R-ELIC-20",
-    2,
-    spoil=changes(formed("An unknown format"), error(-32602)),
-    name="refuses",
-    plays="check: elicitation/fields",
+add("R-ELIC-20", 2, name="refuses", plays="check: elicitation/fields")(
+    changes(formed("An unknown format"), error(-32602))
 )
-add(
-    "R-ELIC-33",
-    1,
-    2,
-    spoil=changes(formed(ODD), fills_in(dial="5")),
-    name="shows_it_as_text",
-    plays="check: elicitation/fields",
+add("R-ELIC-33", 1, 2, name="shows_it_as_text", plays="check: elicitation/fields")(
+    changes(formed(ODD), fills_in(dial="5"))
 )
-add(
-    "R-ELIC-08",
-    1,
-    spoil=changes(formed("A form without a type"), error(-32602)),
-    name="refuses",
-    plays="check: elicitation/minimal-schema",
+add("R-ELIC-08", 1, name="refuses", plays="check: elicitation/minimal-schema")(
+    changes(formed("A form without a type"), error(-32602))
 )
-add(
-    "R-ELIC-08",
-    2,
-    spoil=changes(formed("A form without a type"), result({"action": "decline"})),
-    name="shows_it",
-    plays="check: elicitation/minimal-schema",
+add("R-ELIC-08", 2, name="shows_it", plays="check: elicitation/minimal-schema")(
+    changes(formed("A form without a type"), result({"action": "decline"}))
 )
-add(
-    "R-ELIC-08",
-    2,
-    spoil=changes(formed("A form without a type"), error(-32603)),
-    name="fails",
-    plays="check: elicitation/minimal-schema",
-    advised=True,
+add("R-ELIC-08", 2, name="fails", plays="check: elicitation/minimal-schema", advised=True)(
+    changes(formed("A form without a type"), error(-32603))
 )
-gone_at(
-    "R-ELIC-19",
-    1,
-    2,
-    plays="check: elicitation/pattern",
-    when=noted(FORM, message="A hard pattern"),
+gone_at("R-ELIC-19", 1, 2, plays="check: elicitation/pattern")(
+    noted(FORM, message="A hard pattern")
 )
-gone_at("R-ELIC-30", 1, 2, plays="check: elicitation/url", when=noted("elicitation/complete"))
+gone_at("R-ELIC-30", 1, 2, plays="check: elicitation/url")(noted("elicitation/complete"))
 
 
 @breaks("R-ELIC-13", 1, 2, plays="check: elicitation/url")

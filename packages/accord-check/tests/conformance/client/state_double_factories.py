@@ -13,42 +13,42 @@ from conformance.client.state_ledger import Bend, Ledger
 __all__ = ("Bend", "bends", "meta_bends", "retells", "without")
 
 
-def bends(rule: str, *versions: int, plays: str, name: str, bend: Bend, **more: Any) -> None:
+def bends(rule: str, *versions: int, **more: Any) -> Callable[[Bend], None]:
     """Create a double that applies updates wrongly."""
 
-    def spoil(between: Between) -> None:
-        between.from_agent = _bent(bend)
+    def create(bend: Bend) -> None:
+        def spoil(between: Between) -> None:
+            between.from_agent = _bent(bend)
 
-    add(rule, *versions, spoil=spoil, name=name, plays=plays, window=True, **more)
+        add(rule, *versions, window=True, **more)(spoil)
+
+    return create
 
 
 def retells(
-    rule: str,
-    *versions: int,
-    plays: str,
-    name: str,
-    since: Callable[[Json], bool],
-    tell: Callable[[Json], Json],
-    **more: Any,
-) -> None:
+    rule: str, *versions: int, **more: Any
+) -> Callable[[Callable[[Json], bool], Callable[[Json], Json]], None]:
     """Create a double that reports another state after some message."""
 
-    def spoil(between: Between) -> None:
-        passed: list[Json] = []
+    def create(since: Callable[[Json], bool], tell: Callable[[Json], Json]) -> None:
+        def spoil(between: Between) -> None:
+            passed: list[Json] = []
 
-        def from_agent(message: Json) -> Json:
-            passed.extend([message] if since(message) else [])
-            return message
+            def from_agent(message: Json) -> Json:
+                passed.extend([message] if since(message) else [])
+                return message
 
-        def from_client(message: Json, asked: Json) -> Json:
-            passed.extend([message] if since(message) else [])
-            if passed and asked.get("method") == PROBE_METHOD and "result" in message:
-                return {**message, "result": tell(message["result"])}
-            return message
+            def from_client(message: Json, asked: Json) -> Json:
+                passed.extend([message] if since(message) else [])
+                if passed and asked.get("method") == PROBE_METHOD and "result" in message:
+                    return {**message, "result": tell(message["result"])}
+                return message
 
-        between.from_agent, between.from_client = from_agent, from_client
+            between.from_agent, between.from_client = from_agent, from_client
 
-    add(rule, *versions, spoil=spoil, name=name, plays=plays, window=True, **more)
+        add(rule, *versions, window=True, **more)(spoil)
+
+    return create
 
 
 def without(update: Json, *keys: str) -> Json:
@@ -80,4 +80,4 @@ def meta_bends(
         Ledger(version, bend=bend, by_key=by_key).stands_in(between)
 
     plays = "check: state/meta" if version == 2 else "check: state/meta-replaced"
-    add(rule, version, spoil=spoil, name=name, plays=plays, window=True)
+    add(rule, version, name=name, plays=plays, window=True)(spoil)

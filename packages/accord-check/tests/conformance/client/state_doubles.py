@@ -60,30 +60,17 @@ def as_message(update: Json) -> Json:
 
 
 MESSAGE, CHUNK = "agent_message", "agent_message_chunk"
-bends("R-MSG-06", 2, **MESSAGES, name="appends", bend=at(MESSAGE, as_chunks, messageId="kept"))
-bends(
-    "R-MSG-06",
-    2,
-    **MESSAGES,
-    name="keeps_what_is_cleared",
-    bend=at(MESSAGE, no("content"), messageId="kept", content=None),
+bends("R-MSG-06", 2, **MESSAGES, name="appends")(at(MESSAGE, as_chunks, messageId="kept"))
+bends("R-MSG-06", 2, **MESSAGES, name="keeps_what_is_cleared")(
+    at(MESSAGE, no("content"), messageId="kept", content=None)
 )
-bends("R-MSG-07", 2, **MESSAGES, name="replaces", bend=at(CHUNK, as_message, messageId="grows"))
-bends("R-MSG-08", 2, **MESSAGES, name="appends", bend=at(MESSAGE, as_chunks, messageId="both"))
-bends(
-    "R-MSG-11",
-    2,
-    **MESSAGES,
-    name="begins_another",
-    bend=at(CHUNK, with_(messageId="m again"), messageId="m", content=text("3")),
+bends("R-MSG-07", 2, **MESSAGES, name="replaces")(at(CHUNK, as_message, messageId="grows"))
+bends("R-MSG-08", 2, **MESSAGES, name="appends")(at(MESSAGE, as_chunks, messageId="both"))
+bends("R-MSG-11", 2, **MESSAGES, name="begins_another")(
+    at(CHUNK, with_(messageId="m again"), messageId="m", content=text("3"))
 )
-bends(
-    "R-MSG-04",
-    1,
-    2,
-    plays="check: state/ids",
-    name="compares_ids_kindly",
-    bend=at(CHUNK, lambda update: {**update, "messageId": update["messageId"].strip().lower()}),
+bends("R-MSG-04", 1, 2, plays="check: state/ids", name="compares_ids_kindly")(
+    at(CHUNK, lambda update: {**update, "messageId": update["messageId"].strip().lower()})
 )
 
 
@@ -102,63 +89,33 @@ def _turns_two_around(between: Between) -> None:
     between.from_agent = from_agent
 
 
-add(
-    "R-GEN-17",
-    1,
-    2,
-    spoil=_turns_two_around,
-    name="turns_two_around",
-    plays="check: state/order",
-    window=True,
+add("R-GEN-17", 1, 2, name="turns_two_around", plays="check: state/order", window=True)(
+    _turns_two_around
 )
 
 # Tool calls.
 
 TOOL = "tool_call_update"
 PATCHES: dict[str, Any] = {"plays": "check: state/tool-patches"}
-bends(
-    "R-TOOL-06",
-    1,
-    plays="check: state/tools",
-    name="appends",
-    bend=at(TOOL, with_(content=[part("A"), part("B"), part("C")]), content=[part("C")]),
+bends("R-TOOL-06", 1, plays="check: state/tools", name="appends")(
+    at(TOOL, with_(content=[part("A"), part("B"), part("C")]), content=[part("C")])
 )
-bends(
-    "R-TOOL-14",
-    1,
-    plays="check: state/tools",
-    name="clears_the_name",
-    bend=at(TOOL, with_(name=""), name=None),
+bends("R-TOOL-14", 1, plays="check: state/tools", name="clears_the_name")(
+    at(TOOL, with_(name=""), name=None)
 )
-bends(
-    "R-TOOL-07",
-    2,
-    **PATCHES,
-    name="begins_at_once",
-    bend=lambda update: (
+bends("R-TOOL-07", 2, **PATCHES, name="begins_at_once")(
+    lambda update: (
         {"status": "in_progress", **update} if update.get("toolCallId") == "shown-unseen" else None
-    ),
+    )
 )
-bends(
-    "R-TOOL-08",
-    2,
-    **PATCHES,
-    name="keeps_what_is_cleared",
-    bend=at(TOOL, no("title", "kind", "status", "locations"), title=None),
+bends("R-TOOL-08", 2, **PATCHES, name="keeps_what_is_cleared")(
+    at(TOOL, no("title", "kind", "status", "locations"), title=None)
 )
-bends(
-    "R-TOOL-08",
-    2,
-    **PATCHES,
-    name="clears_what_is_left_out",
-    bend=at(TOOL, with_(title=None), rawOutput={"any": 1}),
+bends("R-TOOL-08", 2, **PATCHES, name="clears_what_is_left_out")(
+    at(TOOL, with_(title=None), rawOutput={"any": 1})
 )
-bends(
-    "R-TOOL-10",
-    2,
-    **PATCHES,
-    name="appends",
-    bend=at(
+bends("R-TOOL-10", 2, **PATCHES, name="appends")(
+    at(
         TOOL,
         lambda update: {
             **update,
@@ -166,22 +123,12 @@ bends(
             "content": update["content"][0],
         },
         content=[part("C")],
-    ),
+    )
 )
-bends("R-TOOL-15", 2, **PATCHES, name="keeps_the_name", bend=at(TOOL, no("name"), name=None))
-bends(
-    "R-TCAN-02",
-    2,
-    **PATCHES,
-    name="merges",
-    bend=at(TOOL, no("capabilities"), capabilities={}),
-)
-bends(
-    "R-TOOL-11",
-    2,
-    plays="check: list",
-    name="is_at_work_then",
-    bend=at(TOOL, also(sessionUpdate="state_update", state="running"), toolCallId="idle"),
+bends("R-TOOL-15", 2, **PATCHES, name="keeps_the_name")(at(TOOL, no("name"), name=None))
+bends("R-TCAN-02", 2, **PATCHES, name="merges")(at(TOOL, no("capabilities"), capabilities={}))
+bends("R-TOOL-11", 2, plays="check: list", name="is_at_work_then")(
+    at(TOOL, also(sessionUpdate="state_update", state="running"), toolCallId="idle")
 )
 
 
@@ -199,21 +146,10 @@ def _asks_only(between: Between) -> None:
 
 
 for rule, version in (("R-PERM-06", 1), ("R-PERM-10", 2)):
-    add(
-        rule,
-        version,
-        spoil=_asks_only,
-        name="changes_nothing",
-        plays="check: state/asked",
-        window=True,
-    )
-retells(
-    "R-TOOL-18",
-    1,
-    plays="check: state/released",
-    name="forgets_what_is_released",
-    since=lambda message: message.get("method") == "terminal/release",
-    tell=lambda shown: {**shown, "terminals": []},
+    add(rule, version, name="changes_nothing", plays="check: state/asked", window=True)(_asks_only)
+retells("R-TOOL-18", 1, plays="check: state/released", name="forgets_what_is_released")(
+    lambda message: message.get("method") == "terminal/release",
+    lambda shown: {**shown, "terminals": []},
 )
 
 # Terminals.
@@ -226,26 +162,14 @@ def encoded(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-bends(
-    "R-DTERM-02",
-    2,
-    **TERMINALS,
-    name="waits_for_the_anchor",
-    bend=lambda update: [] if update.get("terminalId") == "anchor-last" else None,
+bends("R-DTERM-02", 2, **TERMINALS, name="waits_for_the_anchor")(
+    lambda update: [] if update.get("terminalId") == "anchor-last" else None
 )
-bends(
-    "R-DTERM-03",
-    2,
-    **TERMINALS,
-    name="keeps_what_is_cleared",
-    bend=at(TERMINAL, no("command", "cwd"), terminalId="patched", command=None),
+bends("R-DTERM-03", 2, **TERMINALS, name="keeps_what_is_cleared")(
+    at(TERMINAL, no("command", "cwd"), terminalId="patched", command=None)
 )
-bends(
-    "R-DTERM-05",
-    2,
-    **TERMINALS,
-    name="appends",
-    bend=at(
+bends("R-DTERM-05", 2, **TERMINALS, name="appends")(
+    at(
         TERMINAL,
         lambda update: {
             "sessionUpdate": OUTPUT,
@@ -253,49 +177,33 @@ bends(
             "data": update["output"]["data"],
         },
         terminalId="replaced",
-    ),
+    )
 )
-bends(
-    "R-DTERM-06",
-    2,
-    **TERMINALS,
-    name="joins_before_it_decodes",
-    bend=at(OUTPUT, [], terminalId="chunks", data=encoded(b"b")),
+bends("R-DTERM-06", 2, **TERMINALS, name="joins_before_it_decodes")(
+    at(OUTPUT, [], terminalId="chunks", data=encoded(b"b"))
 )
-bends(
-    "R-DTERM-07",
-    2,
-    **TERMINALS,
-    name="decodes_chunk_by_chunk",
-    bend=at(
+bends("R-DTERM-07", 2, **TERMINALS, name="decodes_chunk_by_chunk")(
+    at(
         OUTPUT,
         lambda update: {
             **update,
             "data": encoded(base64.b64decode(update["data"]).decode("utf-8", "replace").encode()),
         },
         terminalId="split",
-    ),
+    )
 )
-bends(
-    "R-DTERM-08",
-    2,
-    **TERMINALS,
-    name="wants_a_code",
-    bend=at(TERMINAL, with_(exitStatus=None), exitStatus={}),
+bends("R-DTERM-08", 2, **TERMINALS, name="wants_a_code")(
+    at(TERMINAL, with_(exitStatus=None), exitStatus={})
 )
 
 # The state of the session.
 
-bends(
-    "R-PLAN-03",
-    1,
-    plays="check: state/plan",
-    name="adds_to_the_plan",
-    bend=lambda update: (
+bends("R-PLAN-03", 1, plays="check: state/plan", name="adds_to_the_plan")(
+    lambda update: (
         {**update, "entries": [*update["entries"], *update["entries"]]}
         if update["sessionUpdate"] == "plan" and len(update["entries"]) == 1
         else None
-    ),
+    )
 )
 
 
@@ -310,18 +218,11 @@ def at_plan(ident: str, into: Any, **fields: Any) -> Bend:
 
 
 PLANS: dict[str, Any] = {"plays": "check: state/plans"}
-bends("R-PLAN-06", 2, **PLANS, name="has_one_plan", bend=at_plan("two", with_(planId="one")))
-bends(
-    "R-PLAN-12",
-    2,
-    **PLANS,
-    name="takes_it_for_medium",
-    bend=at_plan(
-        "odd",
-        lambda plan: {**plan, "entries": [{**plan["entries"][0], "priority": "medium"}]},
-    ),
+bends("R-PLAN-06", 2, **PLANS, name="has_one_plan")(at_plan("two", with_(planId="one")))
+bends("R-PLAN-12", 2, **PLANS, name="takes_it_for_medium")(
+    at_plan("odd", lambda plan: {**plan, "entries": [{**plan["entries"][0], "priority": "medium"}]})
 )
-bends("R-PLAN-13", 2, **PLANS, name="drops_it", bend=at_plan("later", [], type="_accord_map"))
+bends("R-PLAN-13", 2, **PLANS, name="drops_it")(at_plan("later", [], type="_accord_map"))
 
 
 @breaks("R-CONF-04", 1, 2, plays="check: state/options", window=True)
@@ -340,49 +241,27 @@ def merges_options(between: Between) -> None:
     between.from_agent = from_agent
 
 
-bends(
-    "R-LIST-15",
-    1,
-    2,
-    plays="check: state/title",
-    name="keeps_the_title",
-    bend=at("session_info_update", no("title"), title=None),
+bends("R-LIST-15", 1, 2, plays="check: state/title", name="keeps_the_title")(
+    at("session_info_update", no("title"), title=None)
 )
-bends(
-    "R-USAGE-05",
-    2,
-    plays="check: state/cost",
-    name="forgets_the_cost",
-    bend=at("usage_update", with_(cost=None), used=20),
+bends("R-USAGE-05", 2, plays="check: state/cost", name="forgets_the_cost")(
+    at("usage_update", with_(cost=None), used=20)
 )
-bends(
-    "R-NOTICE-05",
-    1,
-    2,
-    plays="check: state/notices",
-    name="takes_it_for_the_end",
-    bend=at(
+bends("R-NOTICE-05", 1, 2, plays="check: state/notices", name="takes_it_for_the_end")(
+    at(
         "notice",
         also(sessionUpdate=TOOL, toolCallId="state/notices-1", status="failed"),
         severity="error",
-    ),
+    )
 )
 
 # States.
 
-bends(
-    "R-PROMPT-34",
-    2,
-    plays="check: state/states",
-    name="stays_as_it_was",
-    bend=at("state_update", [], state="_accord_dreaming"),
+bends("R-PROMPT-34", 2, plays="check: state/states", name="stays_as_it_was")(
+    at("state_update", [], state="_accord_dreaming")
 )
-bends(
-    "R-PROMPT-37",
-    2,
-    plays="check: state/states",
-    name="stays_as_it_was",
-    bend=at("state_update", [], state="unknown"),
+bends("R-PROMPT-37", 2, plays="check: state/states", name="stays_as_it_was")(
+    at("state_update", [], state="unknown")
 )
 
 
@@ -403,24 +282,12 @@ def keeps_the_list(between: Between) -> None:
     between.from_agent = from_agent
 
 
-bends(
-    "R-BGW-07",
-    2,
-    plays="check: state/background",
-    name="leaves_out_the_unknown",
-    bend=at(
-        "state_update",
-        with_(background=[]),
-        background=[{"type": "_accord_errand", "of": 1}],
-    ),
+bends("R-BGW-07", 2, plays="check: state/background", name="leaves_out_the_unknown")(
+    at("state_update", with_(background=[]), background=[{"type": "_accord_errand", "of": 1}])
 )
-retells(
-    "R-CANCEL-11",
-    2,
-    plays="check: cancellation/turn",
-    name="is_idle_at_once",
-    since=lambda message: message.get("method") == "session/cancel",
-    tell=lambda shown: {**shown, "state": "idle"},
+retells("R-CANCEL-11", 2, plays="check: cancellation/turn", name="is_idle_at_once")(
+    lambda message: message.get("method") == "session/cancel",
+    lambda shown: {**shown, "state": "idle"},
 )
 
 
@@ -440,98 +307,51 @@ def begins_idle(between: Between) -> None:
 # Histories, and data outside of sessions.
 
 bends(
-    "R-SESS-17",
-    2,
-    plays="check: state",
-    does=look_around,
-    name="appends_what_is_replayed",
-    bend=at(MESSAGE, as_chunks, messageId="replayed"),
-)
-gone_at(
-    "R-PROV-11",
-    1,
-    2,
-    plays=None,
-    does=look_around,
-    when=lambda message: "providers" in (message.get("result") or {}),
+    "R-SESS-17", 2, plays="check: state/title", does=look_around, name="appends_what_is_replayed"
+)(at(MESSAGE, as_chunks, messageId="replayed"))
+gone_at("R-PROV-11", 1, 2, plays=None, does=look_around)(
+    lambda message: "providers" in (message.get("result") or {})
 )
 
 # Compactions and subagents.
 
 COMPACTIONS: dict[str, Any] = {"plays": "check: state/compactions"}
-bends(
-    "R-COMP-05",
-    1,
-    2,
-    **COMPACTIONS,
-    name="clears_what_is_left_out",
-    bend=lambda update: (
+bends("R-COMP-05", 1, 2, **COMPACTIONS, name="clears_what_is_left_out")(
+    lambda update: (
         {**update, "summary": None}
         if update["sessionUpdate"] == "compaction_update" and "summary" not in update
         else None
-    ),
+    )
 )
-bends(
-    "R-COMP-07",
-    1,
-    2,
-    **COMPACTIONS,
-    name="takes_it_for_work",
-    bend=at("compaction_update", with_(status="in_progress"), status="_accord_waiting"),
+bends("R-COMP-07", 1, 2, **COMPACTIONS, name="takes_it_for_work")(
+    at("compaction_update", with_(status="in_progress"), status="_accord_waiting")
 )
-bends(
-    "R-COMP-08",
-    1,
-    2,
-    **COMPACTIONS,
-    name="takes_it_for_the_end",
-    bend=at(
+bends("R-COMP-08", 1, 2, **COMPACTIONS, name="takes_it_for_the_end")(
+    at(
         "compaction_summary_chunk",
         also(sessionUpdate="compaction_update", compactionId="unseen", status="completed"),
         compactionId="unseen",
-    ),
+    )
 )
 
 SUBAGENTS: dict[str, Any] = {"plays": "check: state/subagents"}
 CHILD = "subagent_update"
-bends(
-    "R-SUBAG-04",
-    1,
-    2,
-    **SUBAGENTS,
-    name="clears_what_is_left_out",
-    bend=at(CHILD, with_(title=None), description="At work"),
+bends("R-SUBAG-04", 1, 2, **SUBAGENTS, name="clears_what_is_left_out")(
+    at(CHILD, with_(title=None), description="At work")
 )
-bends(
-    "R-SUBAG-06",
-    1,
-    2,
-    **SUBAGENTS,
-    name="takes_it_for_idle",
-    bend=at(CHILD, with_(state={"state": "idle"}), state=None),
+bends("R-SUBAG-06", 1, 2, **SUBAGENTS, name="takes_it_for_idle")(
+    at(CHILD, with_(state={"state": "idle"}), state=None)
 )
-bends(
-    "R-SUBAG-09",
-    1,
-    2,
-    **SUBAGENTS,
-    name="stays_where_it_was",
-    bend=at(CHILD, no("cwd"), cwd=None),
-)
-bends(
-    "R-SUBAG-11",
-    1,
-    2,
-    **SUBAGENTS,
-    name="replaces",
-    bend=at(
+bends("R-SUBAG-09", 1, 2, **SUBAGENTS, name="stays_where_it_was")(at(CHILD, no("cwd"), cwd=None))
+bends("R-SUBAG-11", 1, 2, **SUBAGENTS, name="replaces")(
+    at(
         "session_message_chunk",
         lambda update: {
             **update,
             "sessionUpdate": "session_message",
             "content": [update["content"]],
         },
-    ),
+    )
 )
 
 # Metadata.
@@ -575,14 +395,8 @@ def _told_login(between: Between) -> None:
     between.from_agent = from_agent
 
 
-add(
-    "R-ASTAT-03",
-    1,
-    2,
-    spoil=_told_login,
-    name="takes_it_for_a_login",
-    plays="check: state/login",
-    window=True,
+add("R-ASTAT-03", 1, 2, name="takes_it_for_a_login", plays="check: state/login", window=True)(
+    _told_login
 )
 
 
@@ -602,20 +416,11 @@ def _answers(changes: dict[str, Any], when: Any) -> Any:
 # The delay lets the finding of the concurrent message arrive.
 AROUND: dict[str, Any] = {"plays": "check: state", "does": look_around, "window": True}
 LATER = {"status": "accord_later"}
-add(
-    "R-STATUS-05",
-    1,
-    2,
-    spoil=_answers({"status": "open"}, lambda result: result == LATER),
-    name="takes_it_for_open",
-    **AROUND,
+add("R-STATUS-05", 1, 2, name="takes_it_for_open", **AROUND)(
+    _answers({"status": "open"}, lambda result: result == LATER)
 )
-add(
-    "R-STATUS-07",
-    2,
-    spoil=_answers({"state": {"state": "idle"}}, lambda result: result == LATER),
-    name="takes_it_for_idle",
-    **AROUND,
+add("R-STATUS-07", 2, name="takes_it_for_idle", **AROUND)(
+    _answers({"state": {"state": "idle"}}, lambda result: result == LATER)
 )
 
 

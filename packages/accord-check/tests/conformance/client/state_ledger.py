@@ -30,11 +30,7 @@ class Ledger:
     """
 
     def __init__(
-        self,
-        version: int,
-        *,
-        bend: Bend = lambda _: None,
-        by_key: bool | None = None,
+        self, version: int, *, bend: Bend = lambda _: None, by_key: bool | None = None
     ) -> None:
         self.version = version
         self._bend = bend

@@ -64,9 +64,7 @@ class RawClient(Receiver):
         return
 
 
-async def test_report_is_written_before_the_first_prompt(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_report_is_written_before_the_first_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_module, "_KEEP_S", 0.01)
     here, there = pair()
     seen = asyncio.Event()

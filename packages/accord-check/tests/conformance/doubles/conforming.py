@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from conformance.doubles.conversation import (
-    INFO,
-    OPTIONS,
-    SELECT_1,
-    SELECT_2,
-    TEXT,
-    Talker,
-)
+from conformance.doubles.conversation import INFO, OPTIONS, SELECT_1, SELECT_2, TEXT, Talker
 from conformance.doubles.nes_and_mcp import mcp_kept, nes_kept
 from conformance.doubles.turns import CANCELLED, YES
 from conformance.doubles.work import PATCH

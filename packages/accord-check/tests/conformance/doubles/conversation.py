@@ -164,12 +164,7 @@ class Talker:
             result = {"capabilities": agent or AGENT_2, "info": INFO}
         methods = METHODS_1 if v1 else METHODS_2
         params = {"protocolVersion": self.version, **params, **(asks or {})}
-        result = {
-            "protocolVersion": self.version,
-            "authMethods": methods,
-            **result,
-            **(says or {}),
-        }
+        result = {"protocolVersion": self.version, "authMethods": methods, **result, **(says or {})}
         self.call("initialize", _some(params), _some(result))
 
     def setup(self, **more: Any) -> Json:
@@ -249,8 +244,12 @@ def breaks(
     by: Side | None = None,
     also: set[str] | None = None,
     bare: bool = False,
+    name: str = "",
 ) -> Callable[[Callable[[Talker], Any]], Callable[[Talker], Any]]:
-    """Register a double of a rule, after a conforming start unless it is `bare`."""
+    """Register a double of a rule, after a conforming start unless it is `bare`.
+
+    It has the name of the function, or `name` for a lambda.
+    """
 
     def register(act: Callable[[Talker], Any]) -> Callable[[Talker], Any]:
         def whole(talker: Talker) -> None:
@@ -259,7 +258,7 @@ def breaks(
                 talker.new()
             act(talker)
 
-        whole.__name__ = act.__name__
+        whole.__name__ = name or act.__name__
         DOUBLES.extend(Double(rule, version, by, also or set(), whole) for version in versions)
         return act
 

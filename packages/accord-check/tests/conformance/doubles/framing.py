@@ -17,9 +17,9 @@ def result_and_error(t: Talker) -> None:
     t.send("agent", id=ident, result={"sessions": []}, error={"code": 1, "message": "x"})
 
 
-@breaks("R-GEN-04", 1, by="agent")
-def error_without_message(t: Talker) -> None:
-    t.send("agent", id=t.ask("session/list", {}), error={"code": -32603})
+breaks("R-GEN-04", 1, name="error_without_message", by="agent")(
+    lambda t: t.send("agent", id=t.ask("session/list", {}), error={"code": -32603})
+)
 
 
 @breaks("R-GEN-05", 1, 2, by="agent")
@@ -47,9 +47,9 @@ def null_id(t: Talker) -> None:
     t.send("agent", id=None, error={"code": -32600, "message": "A null id"})
 
 
-@breaks("R-GEN-06", 1, by="client")
-def fractional_id(t: Talker) -> None:
-    t.send("client", id=1.5, method="session/list", params={})
+breaks("R-GEN-06", 1, name="fractional_id", by="client")(
+    lambda t: t.send("client", id=1.5, method="session/list", params={})
+)
 
 
 @breaks("R-GEN-13", 2, by="client")
@@ -64,29 +64,17 @@ def half_a_frame(t: Talker) -> None:
     t.send("client", id=None, error={"code": -32700, "message": "Parse error"})
 
 
-@breaks("R-STDIO-03", 1, by="agent")
-def latin_1(t: Talker) -> None:
-    t.raw("agent", '{"jsonrpc": "2.0", "method": "_é", "params": {}}'.encode("latin-1"))
-
-
-@breaks("R-STDIO-04", 1, 2)
-def noise_on_stdout(t: Talker) -> None:
-    t.raw("agent", "Starting up…")
-
-
-@breaks("R-STDIO-04", 1)
-def log_record_on_stdout(t: Talker) -> None:
-    t.raw("agent", '{"level": "info", "msg": "started"}')
-
-
-@breaks("R-STDIO-05", 1, 2)
-def noise_on_stdin(t: Talker) -> None:
-    t.raw("client", "exit")
-
-
-@breaks("R-STDIO-08", 1, 2, by="agent")
-def method_and_result(t: Talker) -> None:
-    t.send("agent", method="_example.com/x", params={}, result={})
+breaks("R-STDIO-03", 1, name="latin_1", by="agent")(
+    lambda t: t.raw("agent", '{"jsonrpc": "2.0", "method": "_é", "params": {}}'.encode("latin-1"))
+)
+breaks("R-STDIO-04", 1, 2, name="noise_on_stdout")(lambda t: t.raw("agent", "Starting up…"))
+breaks("R-STDIO-04", 1, name="log_record_on_stdout")(
+    lambda t: t.raw("agent", '{"level": "info", "msg": "started"}')
+)
+breaks("R-STDIO-05", 1, 2, name="noise_on_stdin")(lambda t: t.raw("client", "exit"))
+breaks("R-STDIO-08", 1, 2, name="method_and_result", by="agent")(
+    lambda t: t.send("agent", method="_example.com/x", params={}, result={})
+)
 
 
 @breaks("R-BATCH-12", 1, 2, by="client")
@@ -95,14 +83,12 @@ def batch(t: Talker) -> None:
     t.send("agent", id=None, error={"code": -32600, "message": "No batches"})
 
 
-@breaks("R-ERR-01", 1, 2, by="agent")
-def code_of_64_bits(t: Talker) -> None:
-    t.refused("session/list", {}, 2**40)
-
-
-@breaks("R-ERR-01", 1, 2, by="agent")
-def offered_method_of_the_agent_that_is_not_there(t: Talker) -> None:
-    t.refused("session/delete", t.here(), -32601)
+breaks("R-ERR-01", 1, 2, name="code_of_64_bits", by="agent")(
+    lambda t: t.refused("session/list", {}, 2**40)
+)
+breaks("R-ERR-01", 1, 2, name="offered_method_of_the_agent_that_is_not_there", by="agent")(
+    lambda t: t.refused("session/delete", t.here(), -32601)
+)
 
 
 @breaks("R-ERR-01", 1, 2, by="client")
@@ -120,24 +106,18 @@ def second_answer_to_a_cancelled_request(t: Talker) -> None:
     t.answer(ident, {"sessions": []})
 
 
-@breaks("R-REQCAN-02", 1, 2, by="client")
-def cancel_of_what_was_never_asked(t: Talker) -> None:
-    t.note("$/cancel_request", {"requestId": 999})
-
-
-@breaks("R-GEN-10", 1, 2, by="agent")
-def null_for_an_empty_result(t: Talker) -> None:
-    t.call("session/delete", {"sessionId": "old"}, None)
-
-
-@breaks("R-EXT-02", 1, 2, by="client")
-def trace_context_of_another_kind(t: Talker) -> None:
-    t.ask("session/list", {"_meta": {"traceparent": "yes"}})
-
-
-@breaks("R-ERR-02", 2, by="agent")
-def unknown_session_with_other_data(t: Talker) -> None:
-    t.refused("session/delete", {"sessionId": "old"}, -32002, data={"id": "old"})
+breaks("R-REQCAN-02", 1, 2, name="cancel_of_what_was_never_asked", by="client")(
+    lambda t: t.note("$/cancel_request", {"requestId": 999})
+)
+breaks("R-GEN-10", 1, 2, name="null_for_an_empty_result", by="agent")(
+    lambda t: t.call("session/delete", {"sessionId": "old"}, None)
+)
+breaks("R-EXT-02", 1, 2, name="trace_context_of_another_kind", by="client")(
+    lambda t: t.ask("session/list", {"_meta": {"traceparent": "yes"}})
+)
+breaks("R-ERR-02", 2, name="unknown_session_with_other_data", by="agent")(
+    lambda t: t.refused("session/delete", {"sessionId": "old"}, -32002, data={"id": "old"})
+)
 
 
 @breaks("R-GEN-14", 2, by="agent", also={"R-GEN-06"})

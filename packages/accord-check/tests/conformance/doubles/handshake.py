@@ -19,19 +19,15 @@ def early_request_served(t: Talker) -> None:
     t.initialize()
 
 
-@breaks("R-INIT-03", 1, bare=True)
-def client_capabilities_as_a_list(t: Talker) -> None:
-    t.initialize(asks={"clientCapabilities": []}, says={"authMethods": None})
-
-
-@breaks("R-INIT-03", 2, bare=True)
-def capabilities_as_a_list(t: Talker) -> None:
-    t.initialize(asks={"capabilities": []}, says={"authMethods": None})
-
-
-@breaks("R-INIT-04", 1, 2, bare=True)
-def no_version_in_the_answer(t: Talker) -> None:
-    t.initialize(says={"protocolVersion": None})
+breaks("R-INIT-03", 1, name="client_capabilities_as_a_list", bare=True)(
+    lambda t: t.initialize(asks={"clientCapabilities": []}, says={"authMethods": None})
+)
+breaks("R-INIT-03", 2, name="capabilities_as_a_list", bare=True)(
+    lambda t: t.initialize(asks={"capabilities": []}, says={"authMethods": None})
+)
+breaks("R-INIT-04", 1, 2, name="no_version_in_the_answer", bare=True)(
+    lambda t: t.initialize(says={"protocolVersion": None})
+)
 
 
 @breaks("R-INIT-05", 1, bare=True)
@@ -41,9 +37,9 @@ def version_above_the_one_asked_for(t: Talker) -> None:
     t.call("initialize", params, result)
 
 
-@breaks("R-INIT-10", 1, 2, by="client", bare=True)
-def version_as_text(t: Talker) -> None:
-    t.refused("initialize", {"protocolVersion": "1"}, -32602)
+breaks("R-INIT-10", 1, 2, name="version_as_text", by="client", bare=True)(
+    lambda t: t.refused("initialize", {"protocolVersion": "1"}, -32602)
+)
 
 
 @breaks("R-INIT-06", 2, bare=True)
@@ -52,9 +48,9 @@ def version_2_with_the_body_of_1(t: Talker) -> None:
     t.initialize(says={"info": None, "capabilities": None, "agentInfo": info})
 
 
-@breaks("R-INIT-12", 2, bare=True)
-def version_2_with_keys_of_1_as_well(t: Talker) -> None:
-    t.initialize(says={"agentInfo": {"name": "a", "version": "1"}})
+breaks("R-INIT-12", 2, name="version_2_with_keys_of_1_as_well", bare=True)(
+    lambda t: t.initialize(says={"agentInfo": {"name": "a", "version": "1"}})
+)
 
 
 @breaks("R-INIT-12", 1, bare=True)
@@ -63,54 +59,32 @@ def version_1_with_the_body_of_2(t: Talker) -> None:
     t.initialize(says={"agentInfo": None, "agentCapabilities": None, "info": info})
 
 
-@breaks("R-INIT-19", 1, bare=True)
-def no_agent_info(t: Talker) -> None:
-    t.initialize(says={"agentInfo": None})
-
-
-@breaks("R-INIT-20", 1, bare=True)
-def no_client_info(t: Talker) -> None:
-    t.initialize(asks={"clientInfo": None})
-
-
-@breaks("R-INIT-21", 2, by="agent", bare=True)
-def no_info(t: Talker) -> None:
-    t.initialize(says={"info": None})
-
-
-@breaks("R-INIT-21", 2, by="client", bare=True)
-def no_info_of_the_client(t: Talker) -> None:
-    t.initialize(asks={"info": None})
-
-
-@breaks("R-INIT-23", 1)
-def prompt_not_served(t: Talker) -> None:
-    t.refused("session/prompt", t.here(prompt=[]), -32601)
-
-
-@breaks("R-INIT-27", 2)
-def list_not_served(t: Talker) -> None:
-    t.refused("session/list", {}, -32601)
-
-
-@breaks("R-INIT-25", 2, by="agent", bare=True)
-def marker_as_boolean(t: Talker) -> None:
-    t.initialize(agent={"session": {"fork": True}})
-
-
-@breaks("R-INIT-26", 1, by="agent", bare=True)
-def boolean_as_marker(t: Talker) -> None:
-    t.initialize(agent={"loadSession": {}})
-
-
-@breaks("R-INIT-31", 2, bare=True)
-def unsupported_version_without_data(t: Talker) -> None:
-    t.refused("initialize", {"protocolVersion": 1}, -32022)
-
-
-@breaks("R-INIT-34", 2)
-def initialized_again_after_a_session(t: Talker) -> None:
-    t.initialize()
+breaks("R-INIT-19", 1, name="no_agent_info", bare=True)(
+    lambda t: t.initialize(says={"agentInfo": None})
+)
+breaks("R-INIT-20", 1, name="no_client_info", bare=True)(
+    lambda t: t.initialize(asks={"clientInfo": None})
+)
+breaks("R-INIT-21", 2, name="no_info", by="agent", bare=True)(
+    lambda t: t.initialize(says={"info": None})
+)
+breaks("R-INIT-21", 2, name="no_info_of_the_client", by="client", bare=True)(
+    lambda t: t.initialize(asks={"info": None})
+)
+breaks("R-INIT-23", 1, name="prompt_not_served")(
+    lambda t: t.refused("session/prompt", t.here(prompt=[]), -32601)
+)
+breaks("R-INIT-27", 2, name="list_not_served")(lambda t: t.refused("session/list", {}, -32601))
+breaks("R-INIT-25", 2, name="marker_as_boolean", by="agent", bare=True)(
+    lambda t: t.initialize(agent={"session": {"fork": True}})
+)
+breaks("R-INIT-26", 1, name="boolean_as_marker", by="agent", bare=True)(
+    lambda t: t.initialize(agent={"loadSession": {}})
+)
+breaks("R-INIT-31", 2, name="unsupported_version_without_data", bare=True)(
+    lambda t: t.refused("initialize", {"protocolVersion": 1}, -32022)
+)
+breaks("R-INIT-34", 2, name="initialized_again_after_a_session")(lambda t: t.initialize())
 
 
 @breaks("R-INIT-29", 1, 2, bare=True)
@@ -305,9 +279,9 @@ def login_status_told_unasked(t: Talker) -> None:
     t.note("auth/status_update", {"state": "authenticated"}, "agent")
 
 
-@breaks("R-ASTAT-02", 1, 2)
-def login_status_refused(t: Talker) -> None:
-    t.refused("auth/status", {}, -32000)
+breaks("R-ASTAT-02", 1, 2, name="login_status_refused")(
+    lambda t: t.refused("auth/status", {}, -32000)
+)
 
 
 @breaks("R-AUTH-25", 1, bare=True)
@@ -326,14 +300,10 @@ def login_without_name(t: Talker) -> None:
     t.initialize(says={"authMethods": [method]})
 
 
-@breaks("R-AUTH-03", 2, by="agent", bare=True)
-def login_without_type(t: Talker) -> None:
-    t.initialize(says={"authMethods": [{"methodId": "key", "name": "Key"}]})
-
-
-@breaks("R-AUTH-04", 2)
-def logout_not_served(t: Talker) -> None:
-    t.refused("auth/logout", {}, -32601)
+breaks("R-AUTH-03", 2, name="login_without_type", by="agent", bare=True)(
+    lambda t: t.initialize(says={"authMethods": [{"methodId": "key", "name": "Key"}]})
+)
+breaks("R-AUTH-04", 2, name="logout_not_served")(lambda t: t.refused("auth/logout", {}, -32601))
 
 
 @breaks("R-AUTH-06", 2, bare=True, by="agent", also={"R-AUTH-04"})
@@ -349,9 +319,9 @@ def login_where_none_is_listed(t: Talker) -> None:
     t.refused("auth/login", {"methodId": "key"}, -32602)
 
 
-@breaks("R-AUTH-07", 1)
-def login_by_another_id(t: Talker) -> None:
-    t.refused("authenticate", {"methodId": "other"}, -32602)
+breaks("R-AUTH-07", 1, name="login_by_another_id")(
+    lambda t: t.refused("authenticate", {"methodId": "other"}, -32602)
+)
 
 
 @breaks("R-AUTH-08", 1, 2)
@@ -360,9 +330,9 @@ def login_by_a_terminal(t: Talker) -> None:
     t.refused(method, {"methodId": "tty"}, -32602)
 
 
-@breaks("R-AUTH-09", 2)
-def login_by_another_id_succeeds(t: Talker) -> None:
-    t.call("auth/login", {"methodId": "other"}, {})
+breaks("R-AUTH-09", 2, name="login_by_another_id_succeeds")(
+    lambda t: t.call("auth/login", {"methodId": "other"}, {})
+)
 
 
 @breaks("R-AUTH-10", 1, 2)
@@ -371,10 +341,9 @@ def login_that_does_not_help(t: Talker) -> None:
     t.refused("session/new", {"cwd": "/project", "mcpServers": []}, -32000)
 
 
-@breaks("R-AUTH-13", 1, 2, bare=True)
-def terminal_login_without_opt_in(t: Talker) -> None:
-    key = "clientCapabilities" if t.version == 1 else "capabilities"
-    t.initialize(asks={key: {}})
+breaks("R-AUTH-13", 1, 2, name="terminal_login_without_opt_in", bare=True)(
+    lambda t: t.initialize(asks={("clientCapabilities" if t.version == 1 else "capabilities"): {}})
+)
 
 
 @breaks("R-AUTH-21", 2, bare=True)

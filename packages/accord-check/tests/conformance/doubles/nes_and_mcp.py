@@ -68,23 +68,21 @@ def unrequested_context(t: Talker) -> None:
     _suggest(t, context={"editHistory": [{"uri": "file:///a", "diff": "-"}]})
 
 
-@breaks("R-NES-02", 1)
-def suggestions_for_a_chat(t: Talker) -> None:
-    t.refused("nes/suggest", _place(sessionId=t.session), -32602)
+breaks("R-NES-02", 1, name="suggestions_for_a_chat")(
+    lambda t: t.refused("nes/suggest", _place(sessionId=t.session), -32602)
+)
 
 
 def _encodings(t: Talker, client: Json, picked: str) -> None:
     t.initialize(client=client, agent={"positionEncoding": picked}, says={"authMethods": []})
 
 
-@breaks("R-NES-04", 1, bare=True, by="agent")
-def encoding_that_the_client_lacks(t: Talker) -> None:
-    _encodings(t, {"positionEncodings": ["utf-8"]}, "utf-32")
-
-
-@breaks("R-NES-04", 1, bare=True, by="agent")
-def encoding_where_none_is_offered(t: Talker) -> None:
-    _encodings(t, {"fs": {}}, "utf-8")
+breaks("R-NES-04", 1, name="encoding_that_the_client_lacks", bare=True, by="agent")(
+    lambda t: _encodings(t, {"positionEncodings": ["utf-8"]}, "utf-32")
+)
+breaks("R-NES-04", 1, name="encoding_where_none_is_offered", bare=True, by="agent")(
+    lambda t: _encodings(t, {"fs": {}}, "utf-8")
+)
 
 
 @breaks("R-NES-06", 1)
@@ -129,14 +127,12 @@ def accepted_without_an_id(t: Talker) -> None:
     t.note("nes/accept", {"sessionId": "n1", "suggestionId": "1"})
 
 
-@breaks("R-NES-12", 2, by="client")
-def suggestions_in_version_2(t: Talker) -> None:
-    t.refused("nes/start", {}, -32601)
-
-
-@breaks("R-NES-12", 2, bare=True, by="agent")
-def suggestions_offered_in_version_2(t: Talker) -> None:
-    t.initialize(agent={"session": {}, "nes": {}})
+breaks("R-NES-12", 2, name="suggestions_in_version_2", by="client")(
+    lambda t: t.refused("nes/start", {}, -32601)
+)
+breaks("R-NES-12", 2, name="suggestions_offered_in_version_2", bare=True, by="agent")(
+    lambda t: t.initialize(agent={"session": {}, "nes": {}})
+)
 
 
 @breaks("R-NES-13", 1, by="client")
@@ -224,24 +220,14 @@ def mcp_kept(t: Talker) -> None:
     t.answer(opening, {"sessionId": "with-early-server"})
 
 
-@breaks("R-MOA-02", 1, 2)
-def server_id_twice(t: Talker) -> None:
-    _declare(t, "mine", "mine")
-
-
-@breaks("R-MOA-05", 1, 2, by="agent")
-def list_of_parameters(t: Talker) -> None:
-    t.fail(_ask(t, inner=[]), -32602, "client")
-
-
-@breaks("R-MOA-06", 1, 2, by="client")
-def two_outcomes(t: Talker) -> None:
-    t.answer(_ask(t), {**DONE, "error": {"code": 1, "message": "No"}}, "client")
-
-
-@breaks("R-MOA-06", 1, 2, by="client")
-def no_outcome(t: Talker) -> None:
-    t.answer(_ask(t), {}, "client")
+breaks("R-MOA-02", 1, 2, name="server_id_twice")(lambda t: _declare(t, "mine", "mine"))
+breaks("R-MOA-05", 1, 2, name="list_of_parameters", by="agent")(
+    lambda t: t.fail(_ask(t, inner=[]), -32602, "client")
+)
+breaks("R-MOA-06", 1, 2, name="two_outcomes", by="client")(
+    lambda t: t.answer(_ask(t), {**DONE, "error": {"code": 1, "message": "No"}}, "client")
+)
+breaks("R-MOA-06", 1, 2, name="no_outcome", by="client")(lambda t: t.answer(_ask(t), {}, "client"))
 
 
 @breaks("R-MOA-08", 1, 2)
@@ -288,14 +274,10 @@ def error_of_the_server_outside(t: Talker) -> None:
     t.fail(_ask(t), -32601, "client")
 
 
-@breaks("R-MOA-13", 1, 2, by="agent")
-def handshake_inside(t: Talker) -> None:
-    _ask(t, method="initialize")
-
-
-@breaks("R-MOA-13", 1, 2, by="agent")
-def no_version_inside(t: Talker) -> None:
-    _ask(t, inner=None)
+breaks("R-MOA-13", 1, 2, name="handshake_inside", by="agent")(
+    lambda t: _ask(t, method="initialize")
+)
+breaks("R-MOA-13", 1, 2, name="no_version_inside", by="agent")(lambda t: _ask(t, inner=None))
 
 
 @breaks("R-MOA-15", 1, 2, by="client")

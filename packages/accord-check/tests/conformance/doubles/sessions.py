@@ -25,14 +25,10 @@ def _state(t: Talker, state: str, ident: str = "old") -> None:
     t.note("session/update", {"sessionId": ident, "update": update}, "agent")
 
 
-@breaks("R-SESS-01", 1, 2)
-def same_id_again(t: Talker) -> None:
-    t.new()
-
-
-@breaks("R-SESS-02", 1, 2, by="agent")
-def update_for_an_unknown_session(t: Talker) -> None:
-    _history(t, "nowhere")
+breaks("R-SESS-01", 1, 2, name="same_id_again")(lambda t: t.new())
+breaks("R-SESS-02", 1, 2, name="update_for_an_unknown_session", by="agent")(
+    lambda t: _history(t, "nowhere")
+)
 
 
 @breaks("R-SESS-02", 1, by="agent")
@@ -85,14 +81,12 @@ def closed_while_running(t: Talker) -> None:
     t.call("session/close", t.here(), {})
 
 
-@breaks("R-SESS-29", 2)
-def resume_without_state(t: Talker) -> None:
-    t.answer(_open(t, "session/resume"), {})
-
-
-@breaks("R-SESS-30", 2, by="agent")
-def options_null(t: Talker) -> None:
-    t.call("session/new", {"cwd": "/project"}, {"sessionId": "s2", "configOptions": None})
+breaks("R-SESS-29", 2, name="resume_without_state")(
+    lambda t: t.answer(_open(t, "session/resume"), {})
+)
+breaks("R-SESS-30", 2, name="options_null", by="agent")(
+    lambda t: t.call("session/new", {"cwd": "/project"}, {"sessionId": "s2", "configOptions": None})
+)
 
 
 @breaks("R-SESS-33", 2)
@@ -110,14 +104,12 @@ def question_left_open_at_the_close(t: Talker) -> None:
     t.call("session/close", t.here(), {})
 
 
-@breaks("R-PROMPT-01", 1, 2)
-def prompt_for_an_unknown_session(t: Talker) -> None:
-    t.refused("session/prompt", {"sessionId": "nowhere", "prompt": [TEXT]}, -32002)
-
-
-@breaks("R-STATUS-03", 1, 2)
-def unknown_session_without_data(t: Talker) -> None:
-    t.refused("session/status", {"sessionId": "nowhere"}, -32002)
+breaks("R-PROMPT-01", 1, 2, name="prompt_for_an_unknown_session")(
+    lambda t: t.refused("session/prompt", {"sessionId": "nowhere", "prompt": [TEXT]}, -32002)
+)
+breaks("R-STATUS-03", 1, 2, name="unknown_session_without_data")(
+    lambda t: t.refused("session/status", {"sessionId": "nowhere"}, -32002)
+)
 
 
 @breaks("R-STATUS-04", 1, 2)
@@ -141,15 +133,10 @@ def child_cancelled_without_its_leave(t: Talker) -> None:
 # Lists.
 
 
-@breaks("R-LIST-02", 1, 2)
-def no_list(t: Talker) -> None:
-    t.call("session/list", {}, {"sessions": None})
-
-
-@breaks("R-LIST-03", 1, 2)
-def session_of_another_directory(t: Talker) -> None:
-    result = {"sessions": [_info("a", "/elsewhere")]}
-    t.call("session/list", {"cwd": "/project"}, result)
+breaks("R-LIST-02", 1, 2, name="no_list")(lambda t: t.call("session/list", {}, {"sessions": None}))
+breaks("R-LIST-03", 1, 2, name="session_of_another_directory")(
+    lambda t: t.call("session/list", {"cwd": "/project"}, {"sessions": [_info("a", "/elsewhere")]})
+)
 
 
 @breaks("R-LIST-05", 1, 2)
@@ -170,9 +157,9 @@ def deleted_session_listed(t: Talker) -> None:
     t.call("session/list", {}, {"sessions": [_info("old")]})
 
 
-@breaks("R-ARCH-02", 1, bare=True)
-def archive_without_list(t: Talker) -> None:
-    t.initialize(agent={"sessionCapabilities": {"archive": {}}})
+breaks("R-ARCH-02", 1, name="archive_without_list", bare=True)(
+    lambda t: t.initialize(agent={"sessionCapabilities": {"archive": {}}})
+)
 
 
 @breaks("R-ARCH-03", 1, 2)
@@ -187,9 +174,9 @@ def archived_session_opened(t: Talker) -> None:
     t.fail(_open(t, "session/resume"), -32603)
 
 
-@breaks("R-ARCH-09", 1, 2)
-def unknown_filter_taken_for_another(t: Talker) -> None:
-    t.call("session/list", {"archived": "_example.com/old"}, {"sessions": []})
+breaks("R-ARCH-09", 1, 2, name="unknown_filter_taken_for_another")(
+    lambda t: t.call("session/list", {"archived": "_example.com/old"}, {"sessions": []})
+)
 
 
 @breaks("R-ARCH-10", 1, 2)
@@ -198,10 +185,9 @@ def filter_lost_on_the_next_page(t: Talker) -> None:
     t.call("session/list", {"cursor": "2"}, {"sessions": []})
 
 
-@breaks("R-ARCH-11", 1, 2)
-def archived_not_told(t: Talker) -> None:
-
-    t.call("session/list", {}, {"sessions": [{"sessionId": "a", "cwd": "/project"}]})
+breaks("R-ARCH-11", 1, 2, name="archived_not_told")(
+    lambda t: t.call("session/list", {}, {"sessions": [{"sessionId": "a", "cwd": "/project"}]})
+)
 
 
 @breaks("R-SUBAG-03", 1, 2)

@@ -10,14 +10,8 @@ CANCELLED = {"outcome": {"outcome": "cancelled"}}
 YES = {"outcome": {"outcome": "selected", "optionId": "yes"}}
 
 
-@breaks("R-PROMPT-04", 1)
-def no_stop_reason(t: Talker) -> None:
-    t.answer(t.prompt(), {})
-
-
-@breaks("R-PROMPT-06", 1)
-def stop_reason_of_its_own(t: Talker) -> None:
-    t.stop(t.prompt(), "done")
+breaks("R-PROMPT-04", 1, name="no_stop_reason")(lambda t: t.answer(t.prompt(), {}))
+breaks("R-PROMPT-06", 1, name="stop_reason_of_its_own")(lambda t: t.stop(t.prompt(), "done"))
 
 
 @breaks("R-PROMPT-08", 1)
@@ -52,9 +46,9 @@ def _cancelled_turn(t: Talker, answer: Any) -> int:
     return prompt
 
 
-@breaks("R-CANCEL-03", 1)
-def permission_given_after_the_cancel(t: Talker) -> None:
-    t.stop(_cancelled_turn(t, YES), "cancelled")
+breaks("R-CANCEL-03", 1, name="permission_given_after_the_cancel")(
+    lambda t: t.stop(_cancelled_turn(t, YES), "cancelled")
+)
 
 
 @breaks("R-PERM-03", 1)
@@ -66,9 +60,9 @@ def permission_given_that_was_asked_after_the_cancel(t: Talker) -> None:
     t.stop(prompt, "cancelled")
 
 
-@breaks("R-CANCEL-05", 1)
-def cancelled_turn_ends_as_if_nothing_were(t: Talker) -> None:
-    t.stop(_cancelled_turn(t, CANCELLED), "end_turn")
+breaks("R-CANCEL-05", 1, name="cancelled_turn_ends_as_if_nothing_were")(
+    lambda t: t.stop(_cancelled_turn(t, CANCELLED), "end_turn")
+)
 
 
 @breaks("R-CANCEL-05", 1)
@@ -79,9 +73,9 @@ def cancelled_turn_ends_late(t: Talker) -> None:
     t.stop(prompt, "end_turn")
 
 
-@breaks("R-CANCEL-06", 1)
-def cancelled_turn_fails(t: Talker) -> None:
-    t.fail(_cancelled_turn(t, CANCELLED), -32603)
+breaks("R-CANCEL-06", 1, name="cancelled_turn_fails")(
+    lambda t: t.fail(_cancelled_turn(t, CANCELLED), -32603)
+)
 
 
 @breaks("R-CANCEL-09", 1)
@@ -93,9 +87,9 @@ def late_update_of_a_cancelled_turn(t: Talker) -> None:
 # Version 2.
 
 
-@breaks("R-PROMPT-09", 2)
-def no_message_id(t: Talker) -> None:
-    t.call("session/prompt", t.here(prompt=[TEXT]), {})
+breaks("R-PROMPT-09", 2, name="no_message_id")(
+    lambda t: t.call("session/prompt", t.here(prompt=[TEXT]), {})
+)
 
 
 @breaks("R-PROMPT-10", 2)
@@ -118,24 +112,16 @@ def idle_without_a_reason(t: Talker) -> None:
     t.state("idle")
 
 
-@breaks("R-PROMPT-21", 2, by="agent")
-def state_of_its_own(t: Talker) -> None:
-    t.state("thinking")
-
-
-@breaks("R-PROMPT-25", 2)
-def empty_prompt(t: Talker) -> None:
-    t.refused("session/prompt", t.here(prompt=[]), -32602)
-
-
-@breaks("R-PROMPT-26", 2)
-def unknown_block_accepted(t: Talker) -> None:
-    t.stop(t.prompt({"type": "_example.com/scent"}))
-
-
-@breaks("R-PROMPT-32", 2)
-def cancelled_without_a_cancel(t: Talker) -> None:
-    t.stop(t.prompt(), "cancelled")
+breaks("R-PROMPT-21", 2, name="state_of_its_own", by="agent")(lambda t: t.state("thinking"))
+breaks("R-PROMPT-25", 2, name="empty_prompt")(
+    lambda t: t.refused("session/prompt", t.here(prompt=[]), -32602)
+)
+breaks("R-PROMPT-26", 2, name="unknown_block_accepted")(
+    lambda t: t.stop(t.prompt({"type": "_example.com/scent"}))
+)
+breaks("R-PROMPT-32", 2, name="cancelled_without_a_cancel")(
+    lambda t: t.stop(t.prompt(), "cancelled")
+)
 
 
 def _late(t: Talker, reason: str) -> None:
@@ -145,14 +131,10 @@ def _late(t: Talker, reason: str) -> None:
     t.stop(prompt, reason)
 
 
-@breaks("R-CANCEL-07", 2)
-def cancelled_work_ends_as_if_nothing_were(t: Talker) -> None:
-    _late(t, "end_turn")
-
-
-@breaks("R-CANCEL-08", 2)
-def cancelled_work_ends_in_an_error(t: Talker) -> None:
-    _late(t, "error")
+breaks("R-CANCEL-07", 2, name="cancelled_work_ends_as_if_nothing_were")(
+    lambda t: _late(t, "end_turn")
+)
+breaks("R-CANCEL-08", 2, name="cancelled_work_ends_in_an_error")(lambda t: _late(t, "error"))
 
 
 def _spoken(t: Talker) -> None:
@@ -187,9 +169,9 @@ def _terminal(ident: str = "x") -> dict[str, Any]:
     return {"type": "terminal", "terminalId": ident}
 
 
-@breaks("R-BGW-03", 2)
-def unknown_work_listed(t: Talker) -> None:
-    t.state("idle", background=[_terminal()])
+breaks("R-BGW-03", 2, name="unknown_work_listed")(
+    lambda t: t.state("idle", background=[_terminal()])
+)
 
 
 @breaks("R-BGW-03", 2)

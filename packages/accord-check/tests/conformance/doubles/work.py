@@ -8,10 +8,9 @@ from conformance.doubles.conversation import OPTIONS, Talker, breaks
 from conformance.doubles.handshake import FORM
 from conformance.doubles.turns import CANCELLED
 
-
-@breaks("R-TOOL-01", 1)
-def update_without_a_tool_call(t: Talker) -> None:
-    t.update("tool_call_update", toolCallId="t1", status="completed")
+breaks("R-TOOL-01", 1, name="update_without_a_tool_call")(
+    lambda t: t.update("tool_call_update", toolCallId="t1", status="completed")
+)
 
 
 @breaks("R-TOOL-02", 1, by="agent")
@@ -51,19 +50,13 @@ def permission_for_a_call_of_an_earlier_turn(t: Talker) -> None:
     t.stop(ident)
 
 
-@breaks("R-TOOL-03", 1)
-def update_of_nothing(t: Talker) -> None:
-    t.update("tool_call_update", status="completed")
-
-
-@breaks("R-TOOL-09", 2)
-def tool_call_without_title(t: Talker) -> None:
-    t.update("tool_call_update", toolCallId="t1", status="pending")
-
-
-@breaks("R-TOOL-12", 2, by="agent")
-def kind_of_its_own(t: Talker) -> None:
-    t.tool(kind="dance")
+breaks("R-TOOL-03", 1, name="update_of_nothing")(
+    lambda t: t.update("tool_call_update", status="completed")
+)
+breaks("R-TOOL-09", 2, name="tool_call_without_title")(
+    lambda t: t.update("tool_call_update", toolCallId="t1", status="pending")
+)
+breaks("R-TOOL-12", 2, name="kind_of_its_own", by="agent")(lambda t: t.tool(kind="dance"))
 
 
 @breaks("R-TOOL-19", 1)
@@ -82,19 +75,11 @@ def _diff(t: Talker, patch: str, path: str = "/project/a") -> None:
 PATCH = "diff --git /project/a /project/a\n--- /project/a\n+++ /project/a\n@@ -1 +1 @@\n-a\n+b\n"
 
 
-@breaks("R-TOOL-20", 2)
-def diff_without_changes(t: Talker) -> None:
-    t.tool(content=[{"type": "diff"}])
-
-
-@breaks("R-TOOL-21", 2)
-def patch_of_another_file(t: Talker) -> None:
-    _diff(t, PATCH, "/project/other")
-
-
-@breaks("R-TOOL-24", 2)
-def patch_with_prefixes(t: Talker) -> None:
-    _diff(t, "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-a\n+b\n")
+breaks("R-TOOL-20", 2, name="diff_without_changes")(lambda t: t.tool(content=[{"type": "diff"}]))
+breaks("R-TOOL-21", 2, name="patch_of_another_file")(lambda t: _diff(t, PATCH, "/project/other"))
+breaks("R-TOOL-24", 2, name="patch_with_prefixes")(
+    lambda t: _diff(t, "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-a\n+b\n")
+)
 
 
 @breaks("R-TOOL-25", 2)
@@ -130,24 +115,16 @@ def option_that_was_not_offered(t: Talker) -> None:
     t.answer(t.permission(), outcome, "client")
 
 
-@breaks("R-PERM-07", 2)
-def permission_without_title(t: Talker) -> None:
-    t.ask("session/request_permission", t.here(options=OPTIONS), "agent")
-
-
-@breaks("R-PERM-08", 2)
-def no_options(t: Talker) -> None:
-    t.permission(options=[])
-
-
-@breaks("R-PERM-16", 1, by="agent")
-def kind_of_option_of_its_own(t: Talker) -> None:
-    t.permission(options=[{"optionId": "yes", "name": "Yes", "kind": "allow_today"}])
-
-
-@breaks("R-PERM-17", 2)
-def option_offered_twice(t: Talker) -> None:
-    t.permission(options=[OPTIONS[0], OPTIONS[0]])
+breaks("R-PERM-07", 2, name="permission_without_title")(
+    lambda t: t.ask("session/request_permission", t.here(options=OPTIONS), "agent")
+)
+breaks("R-PERM-08", 2, name="no_options")(lambda t: t.permission(options=[]))
+breaks("R-PERM-16", 1, name="kind_of_option_of_its_own", by="agent")(
+    lambda t: t.permission(options=[{"optionId": "yes", "name": "Yes", "kind": "allow_today"}])
+)
+breaks("R-PERM-17", 2, name="option_offered_twice")(
+    lambda t: t.permission(options=[OPTIONS[0], OPTIONS[0]])
+)
 
 
 @breaks("R-PERM-18", 2)
@@ -249,9 +226,9 @@ def unknown_mode_answered(t: Talker) -> None:
     t.answer(ident, {"action": "decline"}, "client")
 
 
-@breaks("R-ELIC-05", 1, 2)
-def form_without_scope(t: Talker) -> None:
-    t.fail(t.ask("elicitation/create", FORM, "agent"), -32602, "client")
+breaks("R-ELIC-05", 1, 2, name="form_without_scope")(
+    lambda t: t.fail(t.ask("elicitation/create", FORM, "agent"), -32602, "client")
+)
 
 
 @breaks("R-ELIC-05", 2)
@@ -259,24 +236,16 @@ def form_for_no_request(t: Talker) -> None:
     t.fail(t.ask("elicitation/create", FORM | {"requestId": 99}, "agent"), -32602, "client")
 
 
-@breaks("R-ELIC-07", 1, 2)
-def form_without_type(t: Talker) -> None:
-    _form(t, requestedSchema={"properties": {}})
-
-
-@breaks("R-ELIC-09", 1, 2, by="agent")
-def form_with_a_bad_property(t: Talker) -> None:
-    _form(t, requestedSchema={"type": "object", "properties": {"a": {"type": "array"}}})
-
-
-@breaks("R-ELIC-24", 1, 2)
-def action_missing(t: Talker) -> None:
-    _form(t, {"content": {}})
-
-
-@breaks("R-ELIC-24", 1)
-def nested_answer(t: Talker) -> None:
-    _form(t, {"action": "accept", "content": {"name": {"first": "A"}}})
+breaks("R-ELIC-07", 1, 2, name="form_without_type")(
+    lambda t: _form(t, requestedSchema={"properties": {}})
+)
+breaks("R-ELIC-09", 1, 2, name="form_with_a_bad_property", by="agent")(
+    lambda t: _form(t, requestedSchema={"type": "object", "properties": {"a": {"type": "array"}}})
+)
+breaks("R-ELIC-24", 1, 2, name="action_missing")(lambda t: _form(t, {"content": {}}))
+breaks("R-ELIC-24", 1, name="nested_answer")(
+    lambda t: _form(t, {"action": "accept", "content": {"name": {"first": "A"}}})
+)
 
 
 def _page(t: Talker, url: str = "https://example.com") -> int:
@@ -284,9 +253,9 @@ def _page(t: Talker, url: str = "https://example.com") -> int:
     return t.ask("elicitation/create", t.here(**page), "agent")
 
 
-@breaks("R-ELIC-22", 1, 2)
-def password_in_the_url(t: Talker) -> None:
-    _page(t, "https://me:secret@example.com")
+breaks("R-ELIC-22", 1, 2, name="password_in_the_url")(
+    lambda t: _page(t, "https://me:secret@example.com")
+)
 
 
 @breaks("R-ELIC-28", 1, 2)
@@ -295,9 +264,9 @@ def page_id_twice(t: Talker) -> None:
     _page(t)
 
 
-@breaks("R-ELIC-29", 1, 2)
-def unknown_page_done(t: Talker) -> None:
-    t.note("elicitation/complete", {"elicitationId": "other"}, "agent")
+breaks("R-ELIC-29", 1, 2, name="unknown_page_done")(
+    lambda t: t.note("elicitation/complete", {"elicitationId": "other"}, "agent")
+)
 
 
 # Providers.

@@ -7,12 +7,15 @@ import re
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import shapes
 from peer import (
+    BREAK,
     CANCELLED,
     INVALID,
     LATER,
@@ -27,9 +30,7 @@ from peer import (
 from turns import Turn
 
 Json = Any
-BREAK = os.environ.get("BREAK", "")
 INFO = {"name": "independent", "title": "The independent agent", "version": "1.0"}
-UNSERVED = BREAK.partition("unserved:")[2]  # a method that is served nevertheless
 PAGE = 3
 NEEDS_LOGIN = {"session/new", "session/load", "session/resume", "session/fork", "session/prompt"}
 
@@ -76,8 +77,8 @@ class Session:
 class Agent:
     """Serves a client."""
 
-    def __init__(self) -> None:
-        self.peer = Peer(sys.stdin.buffer.readline, 1, self.request, self.note)
+    def __init__(self, read_line: Callable[[int], bytes], write: Callable[[bytes], int]) -> None:
+        self.peer = Peer(read_line, write, self.request, self.note)
         self.sessions: dict[str, Session] = {}
         self.client: dict[str, Json] = {}  # its capabilities
         self.others_asked = False  # after `initialize`
@@ -97,9 +98,9 @@ class Agent:
         return found is True if path[-1] in TRUE_FLAGS else isinstance(found, dict)
 
     def update(self, session: Session, kind: str, fields: dict[str, Json]) -> None:
-        if BREAK == "no-running" and fields.get("state") == "running":
+        if "no-running" in BREAK and fields.get("state") == "running":
             return
-        if BREAK == "no-idle" and fields.get("state") == "idle":
+        if "no-idle" in BREAK and fields.get("state") == "idle":
             return
         update = {"sessionUpdate": kind, **fields}
         self.peer.note("session/update", {"sessionId": session.id, "update": update})
@@ -117,17 +118,18 @@ class Agent:
             raise Refused(INVALID, "Not initialized")
         self.others_asked = True
         handler = METHODS[self.version].get(method)
-        if handler is None or method == UNSERVED or ("bare" in VARY and method in NOT_BARE):
+        is_broken = f"unserved:{method}" in BREAK
+        if handler is None or is_broken or ("bare" in VARY and method in NOT_BARE):
             raise Refused(NO_METHOD, "Method not found")
         if method in NEEDS_LOGIN and not self.logged_in:
             raise Refused(LOGIN, "Authentication required")
         if method in ("session/prompt", "session/close", "session/delete"):
             return handler(self, params, request_id)
         result = handler(self, params)
-        if BREAK == "other-id" and method == "session/list" and params:
+        if "other-id" in BREAK and method == "session/list" and params:
             self.peer.answer(str(request_id), result)
             return LATER
-        if BREAK == "answers-twice" and method == "session/list":
+        if "answers-twice" in BREAK and method == "session/list":
             self.peer.answer(request_id, result)
         return result
 
@@ -190,7 +192,7 @@ class Agent:
     def session(self, params: dict[str, Json], *, active: bool = True) -> Session:
         name = shapes.text(params, "sessionId")
         session = self.sessions.get(name)
-        if BREAK == "any-session" and session is None and active:
+        if "any-session" in BREAK and session is None and active:
             session = self.open(str(Path.cwd()), [], [])
             session.id = name
         if session is None or (active and not session.active):
@@ -266,14 +268,14 @@ class Agent:
 
     def load(self, params: dict[str, Json]) -> Json:
         session = self.again(params, needed=True)
-        if BREAK != "no-replay":
+        if "no-replay" not in BREAK:
             self.replay(session)
         return self.setup(session)
 
     def resume(self, params: dict[str, Json]) -> Json:
         cursor = params.get("replayFrom") if self.version == 2 else None
         known = isinstance(cursor, dict) and cursor.get("type") == "start"
-        if cursor is not None and not known and BREAK != "any-cursor":
+        if cursor is not None and not known and "any-cursor" not in BREAK:
             raise shapes.wrong("Replay is possible from the start alone")
         session = self.again(params)
         with session.lock:
@@ -286,7 +288,7 @@ class Agent:
     def list(self, params: dict[str, Json]) -> Json:
         cwd, cursor = params.get("cwd"), params.get("cursor")
         found = sorted(self.sessions.values(), key=lambda session: -session.number)
-        if cwd is not None and BREAK != "lists-all":
+        if cwd is not None and "lists-all" not in BREAK:
             wanted = os.path.normpath(shapes.absolute(cwd, "cwd"))
             found = [session for session in found if os.path.normpath(session.cwd) == wanted]
         if cursor is not None:
@@ -412,13 +414,13 @@ class Agent:
         shapes.text(params, "terminalId")
         raise shapes.wrong("No such terminal can be cancelled")
 
-    def main(self) -> None:
-        if BREAK == "chatter":
+    def serve(self) -> None:
+        """Serve until the client disconnects."""
+        if "chatter" in BREAK:
             self.peer.write(b"Hello, I am an agent.\n")
         self.peer.run()
         for session in list(self.sessions.values()):
             disconnect(session)
-        os._exit(0)
 
 
 def greet(process: subprocess.Popen[bytes]) -> None:
@@ -444,7 +446,8 @@ def greet(process: subprocess.Popen[bytes]) -> None:
 
 def disconnect(session: Session) -> None:
     for process in session.servers:
-        process.kill()
+        with process:  # which closes its pipes
+            process.kill()
     session.servers.clear()
 
 
@@ -478,4 +481,5 @@ V2 = {
 METHODS: dict[int, dict[str, Any]] = {1: SHARED | V1, 2: SHARED | V2}
 
 if __name__ == "__main__":
-    Agent().main()
+    Agent(sys.stdin.buffer.readline, partial(os.write, 1)).serve()
+    os._exit(0)

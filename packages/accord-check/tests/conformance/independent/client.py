@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +65,7 @@ class Client:
         )
         assert self.process.stdin
         assert self.process.stdout
-        read, write = self.process.stdout.readline, self.process.stdin.fileno()
+        read, write = (self.process.stdout.readline, partial(os.write, self.process.stdin.fileno()))
         self.peer = Line(read, write, self.request, self.note)
         self.files = Files(self.cwd)
         self.terminals = Terminals(self.cwd)

@@ -12,7 +12,8 @@ from typing import Any
 
 Json = Any
 LONGEST = 32 * 1024 * 1024
-VARY = os.environ.get("VARY", "").split(",")  # variants that the rules allow
+VARY = set(os.environ.get("VARY", "").split(","))  # variants that the rules allow
+BREAK = {os.environ.get("BREAK", "")}  # what the agent does against the rules
 LATER = object()  # a handler that sends its own response
 GONE = object()  # the caller no longer waits
 
@@ -43,13 +44,13 @@ class Peer:
     def __init__(
         self,
         read_line: Callable[[int], bytes],
-        output: int,
+        write: Callable[[bytes], int],
         request: Callable[[Json, str, dict[str, Json]], Json],
         note: Callable[[str, dict[str, Json]], None],
     ) -> None:
         self.version = 0
         self._read_line = read_line
-        self._output = output
+        self._write = write
         self._request = request
         self._note = note
         self._writing = threading.Lock()
@@ -70,7 +71,7 @@ class Peer:
             data, self._kept = self._kept, b""
             try:
                 while data:
-                    data = data[os.write(self._output, data) :]
+                    data = data[self._write(data) :]
             except OSError:
                 self._closed = True
 

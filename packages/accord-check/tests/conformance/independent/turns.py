@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import itertools
-import os
 import queue
 import subprocess
 import threading
@@ -15,13 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from peer import CANCELLED, GONE, INTERNAL, VARY, Refused, Withdrawn
+from peer import BREAK, CANCELLED, GONE, INTERNAL, VARY, Refused, Withdrawn
 
 if TYPE_CHECKING:
     from conformance.independent.agent import Agent, Session
 
 Json = Any
-BREAK = os.environ.get("BREAK", "")
 NUMBERS = itertools.count(1)
 LONG = 120.0
 OPTIONS = [
@@ -64,7 +62,7 @@ class Turn:
             self.stop.set()
             self.wakes.set()
             for request_id, answers in self.pending.items():
-                if BREAK != "leaves-open":
+                if "leaves-open" not in BREAK:
                     self.agent.peer.note("$/cancel_request", {"requestId": request_id})
                 answers.put(GONE)
 
@@ -139,9 +137,9 @@ class Turn:
         except Refused as refused:
             return partial(peer.refuse, self.request_id, refused)
         result = {"stopReason": reason}
-        if reason == "end_turn" and BREAK == "no-stop-reason":
+        if reason == "end_turn" and "no-stop-reason" in BREAK:
             result = {}
-        if reason == "end_turn" and BREAK == "late-update" and self.told_tools:
+        if reason == "end_turn" and "late-update" in BREAK and self.told_tools:
             return partial(self.end_too_early, result, self.told_tools[-1])
         return partial(peer.answer, self.request_id, result)
 
@@ -178,7 +176,7 @@ class Turn:
                 stoppable = self.session.stoppable.pop(tool, None) is not None
                 withdrawn = {"capabilities": None} if stoppable else {}
                 self.end_tool(tool, "cancelled" if self.v2 else "failed", **withdrawn)
-            return "end_turn" if BREAK == "works-on" else "cancelled"
+            return "end_turn" if "works-on" in BREAK else "cancelled"
         return "end_turn"
 
     def check(self) -> None:
@@ -202,7 +200,7 @@ class Turn:
     def end_tool(self, tool: str, status: str = "completed", **fields: Json) -> None:
         self.open_tools.remove(tool)
         self.on_tool(tool, status=status, **fields)
-        if BREAK == "backwards" and status == "completed":
+        if "backwards" in BREAK and status == "completed":
             self.on_tool(tool, status="in_progress")
 
     def in_directory(self, name: str) -> str:
@@ -248,7 +246,7 @@ class Turn:
         outcome = answer.get("outcome") if isinstance(answer, dict) else None
         if not isinstance(outcome, dict) or outcome.get("outcome") != "selected":
             return False
-        if BREAK == "unknown-option":
+        if "unknown-option" in BREAK:
             return outcome.get("optionId") != "no"
         return outcome.get("optionId") == "yes"
 
@@ -267,7 +265,7 @@ class Turn:
 
     def read(self) -> None:
         path = self.in_directory("note.txt")
-        shown = "note.txt" if BREAK == "relative-path" else path
+        shown = "note.txt" if "relative-path" in BREAK else path
         tool = self.tool("Read note.txt", "read", locations=[{"path": shown, "line": 1}])
         self.on_tool(tool, status="in_progress")
         try:
@@ -343,7 +341,7 @@ class Turn:
             shown = self.ask("terminal/output", terminal)
         finally:
             with suppress(Refused):
-                if BREAK == "keeps-terminals":
+                if "keeps-terminals" in BREAK:
                     raise Refused(INTERNAL, "Kept")
                 self.ask("terminal/release", terminal, hold=True)
         self.end_tool(tool, rawOutput={"output": shown["output"], "code": ended.get("exitCode")})
@@ -386,7 +384,7 @@ class Turn:
         self.on_tool(tool, status="in_progress")
         self.say("I wait.")
         if self.stop.wait(LONG):
-            if BREAK == "works-on":
+            if "works-on" in BREAK:
                 self.end_tool(tool)
             raise Withdrawn
         self.end_tool(tool)

@@ -48,12 +48,7 @@ DOUBLES = (
     quirk("R-HTTP-16", opens_before_load=False),
     quirk("R-HTTP-18", version_header=False),
     fault("R-HTTP-20", "cancels with a session"),
-    quirk(
-        "R-HTTP-25",
-        "check: permissions/malformed",
-        also="R-HTTP-36",
-        answers_have_header=False,
-    ),
+    quirk("R-HTTP-25", "check: permissions/malformed", also="R-HTTP-36", answers_have_header=False),
     quirk("R-HTTP-36", "check: permissions/malformed", "R-HTTP-25", answers_have_header=False),
     fault("R-HTTP-28", "LF only", "check: network/events"),
     quirk("R-HTTP-32", deletes=False),

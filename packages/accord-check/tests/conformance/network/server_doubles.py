@@ -12,11 +12,7 @@ __all__ = ("CONFORMING", "DOUBLES", "TOKEN", "Double")
 TOKEN = "a token for the doubles of servers"
 # The long times of the rules are short here, see `quick` in the tests.
 CONFORMING = ServerQuirks(
-    keepalive_s=0.2,
-    ws_ping_s=0.2,
-    ws_first_message_s=0.3,
-    ws_limit=32 * 1024,
-    h2_streams=1024,
+    keepalive_s=0.2, ws_ping_s=0.2, ws_first_message_s=0.3, ws_limit=32 * 1024, h2_streams=1024
 )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
@@ -43,13 +44,7 @@ class Tool(ABC, Generic[F]):
     @property
     def spec(self) -> ToolSpec:
         """The description for models."""
-        schema = msgspec.json.schema(self.arguments_type, ref_template="#/$defs/{name}")
-        definitions = schema.pop("$defs", {})
-        body: dict[str, Any] = definitions.pop(self.arguments_type.__name__)
-        body.pop("title", None)
-        if definitions:
-            body["$defs"] = definitions
-        return ToolSpec(self.name, self.description, body)
+        return ToolSpec(self.name, self.description, _schema(self.arguments_type))
 
     def parse(self, arguments: str) -> F:
         """Parse the arguments; raise `ToolFailed` with the place of an error."""
@@ -77,6 +72,18 @@ class Tool(ABC, Generic[F]):
     @abstractmethod
     async def run(self, args: F, call: ToolCallHandle, context: ToolContext) -> Outcome:
         """Run the tool; raise `ToolFailed`."""
+
+
+@cache  # every request to a model has the schemas of all tools
+def _schema(arguments_type: type[Struct]) -> dict[str, Any]:
+    """Return the JSON schema of arguments."""
+    schema = msgspec.json.schema(arguments_type, ref_template="#/$defs/{name}")
+    definitions = schema.pop("$defs", {})
+    body: dict[str, Any] = definitions.pop(arguments_type.__name__)
+    body.pop("title", None)
+    if definitions:
+        body["$defs"] = definitions
+    return body
 
 
 # A repository can contain another one whose settings name programs. With these settings, git

@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -162,41 +163,54 @@ def test_key_variables_are_recognised() -> None:
     assert msgspec.json.encode(sorted(KEY_VARIABLES))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc is of Linux")
-@pytest.mark.parametrize("place", ["environment", "file", "nowhere"])
-def test_keys_in_memory_cannot_be_read_by_other_processes(place: str, tmp_path: Path) -> None:
-    if place == "file":
-        ApiKeys(tmp_path, {}).save(PROVIDERS[0], "secret")
-    environ = {PROVIDERS[0].variables[0]: "secret"} if place == "environment" else {}
-    code = (
-        "import ctypes, sys\n"
-        "from pathlib import Path\n"
-        "from accord_coder.models.keys import ApiKeys\n"
-        f"ApiKeys(Path({str(tmp_path)!r}), {environ!r}).conceal()\n"
-        "print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))\n"
+def run(program: Path, code: str, **env: str) -> list[str]:
+    """Run a program; return what it prints. `can_be_read()` says whether others see its memory."""
+    program.write_text(
+        "import ctypes\ndef can_be_read(): return ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)\n"
+        + textwrap.dedent(code)
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == ("1" if place == "nowhere" else "0")
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **env},
+    )
+    return done.stdout.split()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is of Linux")
+def test_keys_in_memory_cannot_be_read_by_other_processes(tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
+    ApiKeys(tmp_path / "some", {}).save(PROVIDERS[0], "secret")
+    code = f"""
+        from pathlib import Path
+        from accord_coder.models.keys import ApiKeys
+
+        def shown(folder, environ):
+            ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)
+            ApiKeys(Path({str(tmp_path)!r}, folder), environ).conceal()
+            print(can_be_read())
+
+        shown("none", {{}})
+        shown("some", {{}})
+        shown("none", {{{PROVIDERS[0].variables[0]!r}: "secret"}})
+    """
+    assert run(tmp_path / "keys.py", code) == ["1", "0", "0"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is of Linux")
 def test_coder_protects_its_memory_before_it_runs_commands(tmp_path: Path) -> None:
-    code = (
-        "import asyncio, ctypes, os\n"
-        "from pathlib import Path\n"
-        "os.environ['OPENAI_API_KEY'] = 'secret'\n"
-        "from coder.harness import coder_session\n"
-        "from coder.scripted_model import ScriptedModel\n"
-        "async def main():\n"
-        f"    async with coder_session(1, cwd=Path({str(tmp_path)!r}), model=ScriptedModel()):\n"
-        "        print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))\n"
-        "asyncio.run(main())\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": PYTHONPATH},
-    )
-    assert done.stdout.strip() == "0"
+    code = f"""
+        import asyncio, sys
+        from pathlib import Path
+        sys.path[:0] = {PYTHONPATH.split(os.pathsep)!r}
+        from coder.harness import scripted
+
+        async def main():
+            print(can_be_read())
+            async with scripted(Path({str(tmp_path)!r})):
+                print(can_be_read())
+        asyncio.run(main())
+    """
+    assert run(tmp_path / "coder_program.py", code, OPENAI_API_KEY="secret") == ["1", "0"]

@@ -25,7 +25,7 @@ from accord_coder.models.selection import (
     pick_local_model,
 )
 from accord_coder.settings import Settings
-from coder.harness import BOTH, coder_session
+from coder.harness import coder_session
 from coder.models.provider import Says, serve_provider
 
 
@@ -118,9 +118,8 @@ async def test_server_that_does_not_respond_is_skipped(monkeypatch: pytest.Monke
         assert await find_local_models([LocalServer("Silent", url)]) == []
 
 
-@BOTH
 async def test_turn_runs_with_a_model_of_a_local_server(
-    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.txt").write_text("x\n")
     answers = (Says(uses=[("read", {"path": "a.txt"})]), Says("Done."))
@@ -131,7 +130,7 @@ async def test_turn_runs_with_a_model_of_a_local_server(
             "accord_coder.models.selection.SERVERS", (LocalServer("Mine", provider.url),)
         )
         harness = await stack.enter_async_context(
-            coder_session(version, cwd=tmp_path, settings=Settings(model="local"))
+            coder_session(cwd=tmp_path, settings=Settings(model="local"))
         )
         (option,) = (
             option for option in harness.session.transcript.options if option.id == "model"
@@ -146,12 +145,11 @@ async def test_turn_runs_with_a_model_of_a_local_server(
         assert provider.requests[0].body["model"] == "alpha"
 
 
-@BOTH
 async def test_prompt_without_a_local_server_says_how_to_start_one(
-    version: int, silent: LocalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    silent: LocalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("accord_coder.models.selection.SERVERS", (silent,))
-    async with coder_session(version, cwd=tmp_path, settings=Settings(model="local")) as harness:
+    async with coder_session(cwd=tmp_path, settings=Settings(model="local")) as harness:
         with pytest.raises(accord.RequestError, match="No local model server responded"):
             await harness.prompt("Hello")
 

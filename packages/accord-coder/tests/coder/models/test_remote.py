@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +41,8 @@ from coder.models.provider import (
 )
 
 Make = Callable[..., Any]
-# What is read from a provider does not depend on the version of the protocol; what the client gets
-# to see of it does: text, usage, stop reasons, notices and errors are tested with both.
-V1 = pytest.mark.parametrize("version", [1], ids=["v1"])
-V2 = pytest.mark.parametrize("version", [2], ids=["v2"])
+# Retries, their limits and cancels are those of the coder, whatever the format of the provider is.
+ONE_FORMAT = pytest.mark.parametrize("coder_for", ["chat"], indirect=True)
 SECRET = "sk-do-not-tell-anybody"
 
 
@@ -103,16 +102,15 @@ async def test_answer_and_thinking_are_streamed(
         assert len(pieces) == 2
 
 
-@BOTH
 async def test_parallel_tool_calls_run_and_are_answered_together(
-    version: int, tmp_path: Path, coder_for: Make
+    tmp_path: Path, coder_for: Make
 ) -> None:
     (tmp_path / "a.txt").write_text("eins\n")
     (tmp_path / "b.txt").write_text("zwei\n")
     uses = [("read", {"path": "a.txt"}), ("read", {"path": "b.txt"})]
     async with (
         serve_provider(Says("I look.", uses=uses), Says("Done.")) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
+        coder_session(cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
         assert (await harness.prompt("Read both")).endswith("Done.")
         assert [call.status for call in harness.calls] == ["completed", "completed"]
@@ -122,17 +120,14 @@ async def test_parallel_tool_calls_run_and_are_answered_together(
         assert "zwei" in reported
 
 
-@V1
-async def test_thinking_is_returned_with_its_signature(
-    version: int, tmp_path: Path, coder_for: Make
-) -> None:
+async def test_thinking_is_returned_with_its_signature(tmp_path: Path, coder_for: Make) -> None:
     if coder_for.chat:  # type: ignore[attr-defined]
         pytest.skip("Chat Completions signs nothing")
     (tmp_path / "a.txt").write_text("eins\n")
     says = Says(thinking="I must read.", uses=[("read", {"path": "a.txt"})])
     async with (
         serve_provider(says, Says("Done.")) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
+        coder_session(cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
         await harness.prompt("Read")
         first = provider.requests[1].body["messages"][1]["content"][0]
@@ -167,43 +162,44 @@ STOPS = {
 }
 
 
+def stop_of(reason: str, coder_for: Make) -> str:
+    """Return what a model calls this stop reason."""
+    return STOPS[reason][0 if coder_for.chat else 1]  # type: ignore[attr-defined]
+
+
 @BOTH
-@pytest.mark.parametrize("reason", STOPS)
 async def test_turn_has_the_stop_reason_of_the_model(
-    version: int, tmp_path: Path, coder_for: Make, reason: str
-) -> None:
-    stop = STOPS[reason][0 if coder_for.chat else 1]  # type: ignore[attr-defined]
-    async with (
-        serve_provider(Says("I will n", stop=stop)) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
-    ):
-        await harness.prompt("Go")
-        assert harness.stop_reason == reason
-
-
-@V2
-async def test_refused_prompt_is_not_sent_again(
     version: int, tmp_path: Path, coder_for: Make
 ) -> None:
-    stop = STOPS["refusal"][0 if coder_for.chat else 1]  # type: ignore[attr-defined]
+    replies = [Says("I will n", stop=stop_of(reason, coder_for)) for reason in STOPS]
+    async with (
+        serve_provider(*replies) as provider,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
+    ):
+        for reason in STOPS:
+            await harness.prompt("Go")
+            assert harness.stop_reason == reason
+
+
+async def test_refused_prompt_is_not_sent_again(tmp_path: Path, coder_for: Make) -> None:
+    stop = stop_of("refusal", coder_for)
     async with (
         serve_provider(Says("No.", stop=stop), Says("Yes.")) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
+        coder_session(cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
         await harness.prompt("Something bad")
         await harness.prompt("Something good")
         assert "bad" not in str(provider.requests[1].body["messages"])
 
 
-@V1
 async def test_tool_call_truncated_by_the_limit_does_not_run(
-    version: int, tmp_path: Path, coder_for: Make
+    tmp_path: Path, coder_for: Make
 ) -> None:
-    stop = STOPS["max_tokens"][0 if coder_for.chat else 1]  # type: ignore[attr-defined]
+    stop = stop_of("max_tokens", coder_for)
     says = Says("Now", uses=[("read", {"path": "a.txt"})], stop=stop)
     async with (
         serve_provider(says, Says("Well.")) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
+        coder_session(cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
         await harness.prompt("Go")
         assert harness.stop_reason == "max_tokens"
@@ -211,40 +207,40 @@ async def test_tool_call_truncated_by_the_limit_does_not_run(
         assert await harness.prompt("Go on") == "Well."
 
 
-@BOTH
+@ONE_FORMAT
 async def test_turn_ends_after_the_maximum_number_of_requests(
-    version: int, tmp_path: Path, coder_for: Make
+    tmp_path: Path, coder_for: Make
 ) -> None:
     (tmp_path / "a.txt").write_text("eins\n")
     says = Says(uses=[("read", {"path": "a.txt"})])
     async with (
         serve_provider(says, says) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider, max_requests=2)) as harness,
+        coder_session(cwd=tmp_path, coder=coder_for(provider, max_requests=2)) as harness,
     ):
         await harness.prompt("Read on and on")
         assert harness.stop_reason == "max_turn_requests"
 
 
-@V2
-@pytest.mark.parametrize("status", [429, 500, 529, 503])
-async def test_temporary_error_is_retried_and_reported(
-    version: int, tmp_path: Path, coder_for: Make, status: int
-) -> None:
+async def test_temporary_error_is_retried_and_reported(tmp_path: Path, coder_for: Make) -> None:
+    statuses = (429, 500, 529, 503)
+    replies = [(Fails(status), Fails(status), Says("At last.")) for status in statuses]
     waits = Waits()
     async with (
-        serve_provider(Fails(status), Fails(status), Says("At last.")) as provider,
-        coder_session(
-            version, cwd=tmp_path, coder=coder_for(provider, RetryPolicy(sleep=waits))
-        ) as harness,
+        serve_provider(*chain.from_iterable(replies)) as provider,
+        coder_session(cwd=tmp_path, coder=coder_for(provider, RetryPolicy(sleep=waits))) as harness,
     ):
-        assert await harness.prompt("Hello") == "At last."
-        assert len(waits.seconds) == 2
-        assert waits.seconds[0] < waits.seconds[1]
-        reported = [event for event in harness.events if isinstance(event, Notice)]
-        assert [event.severity for event in reported] == ["warning"] * 2
-        assert all("Trying again" in event.title for event in reported)
+        for status in statuses:
+            assert await harness.prompt("Hello") == "At last.", status
+            first, second = waits.seconds
+            assert first < second
+            reported = [event for event in harness.events if isinstance(event, Notice)]
+            assert [event.severity for event in reported] == ["warning"] * 2
+            assert all("Trying again" in event.title for event in reported)
+            waits.seconds.clear()
+            harness.events.clear()
 
 
+@ONE_FORMAT
 @BOTH
 async def test_retry_waits_as_long_as_the_provider_asks(
     version: int, tmp_path: Path, coder_for: Make
@@ -261,46 +257,44 @@ async def test_retry_waits_as_long_as_the_provider_asks(
         assert "in 7 s" in notices(harness)
 
 
-@V1
-async def test_too_long_wait_is_an_error(version: int, tmp_path: Path, coder_for: Make) -> None:
+@ONE_FORMAT
+async def test_too_long_wait_is_an_error(tmp_path: Path, coder_for: Make) -> None:
     async with (
         serve_provider(Fails(429, headers={"Retry-After": "3600"})) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
+        coder_session(cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
         with pytest.raises(RequestError, match="limits the rate"):
             await harness.prompt("Hello")
 
 
-@V2
-async def test_number_of_retries_is_limited(version: int, tmp_path: Path, coder_for: Make) -> None:
+@ONE_FORMAT
+async def test_number_of_retries_is_limited(tmp_path: Path, coder_for: Make) -> None:
     patience = RetryPolicy(max_attempts=3, sleep=_no_time)
     async with (
         serve_provider(*[Fails(500)] * 3) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider, patience)) as harness,
+        coder_session(cwd=tmp_path, coder=coder_for(provider, patience)) as harness,
     ):
         with pytest.raises(RequestError, match="not available"):
             await harness.prompt("Hello")
 
 
-@V1
 async def test_connection_lost_before_the_response_is_retried(
-    version: int, tmp_path: Path, coder_for: Make
+    tmp_path: Path, coder_for: Make
 ) -> None:
     async with (
         serve_provider(Breaks(Says("x")), Says("Here.")) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
+        coder_session(cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
         assert await harness.prompt("Hello") == "Here."
 
 
-@V2
 async def test_connection_lost_during_the_response_is_an_error_and_the_session_continues(
-    version: int, tmp_path: Path, coder_for: Make
+    tmp_path: Path, coder_for: Make
 ) -> None:
     uses = [("read", {"path": "a.txt"})]
     async with (
         serve_provider(Breaks(Says("Half of it", uses=uses), 6), Says("Whole.")) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
+        coder_session(cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
         with pytest.raises(RequestError, match="lost during the answer"):
             await harness.prompt("Hello")
@@ -308,32 +302,28 @@ async def test_connection_lost_during_the_response_is_an_error_and_the_session_c
         assert "Half of" in str(provider.requests[1].body["messages"])
 
 
-@pytest.mark.parametrize("uses", [(), [("read", {"path": "a.txt"})]], ids=["text", "tools"])
-@pytest.mark.parametrize("events", range(1, 9))
-async def test_stream_that_ends_early_is_an_error(
-    events: int, uses: Any, tmp_path: Path, coder_for: Make
-) -> None:
-    says = Says("Half of it", uses=uses)
-    chat = coder_for.chat  # type: ignore[attr-defined]
+async def test_stream_that_ends_early_is_an_error(tmp_path: Path, coder_for: Make) -> None:
+    text = Says("Half of it")
+    tools = Says("Half of it", uses=[("read", {"path": "a.txt"})])
     # The events before the stop reason.
-    whole = (6 if uses else 4) if chat else (11 if uses else 7)
-    if events >= whole:
-        pytest.skip("the answer is whole")
+    wholes = {"text": 4, "tools": 6} if coder_for.chat else {"text": 7, "tools": 11}  # type: ignore[attr-defined]
+    ends = [Ends(text, events) for events in range(1, wholes["text"])]
+    ends += [Ends(tools, events) for events in range(1, wholes["tools"])]
     async with (
-        serve_provider(Ends(says, events), Says("Whole.")) as provider,
-        coder_session(1, cwd=tmp_path, coder=coder_for(provider)) as harness,
+        serve_provider(*ends, Says("Whole.")) as provider,
+        coder_session(cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
-        with pytest.raises(RequestError, match=r"incomplete|malformed|lost"):
-            await harness.prompt("Hello")
+        for end in ends:
+            with pytest.raises(RequestError, match=r"incomplete|malformed|lost"):
+                await harness.prompt(f"Hello {end}")
         assert await harness.prompt("Again") == "Whole."
 
 
-@V1
-async def test_model_that_stalls_is_an_error(version: int, tmp_path: Path, coder_for: Make) -> None:
+async def test_model_that_stalls_is_an_error(tmp_path: Path, coder_for: Make) -> None:
     patience = RetryPolicy(stall_timeout_s=0.1, sleep=_no_time)
     async with (
         serve_provider(Stalls(Says("Half of it"), 5), Says("Whole.")) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider, patience)) as harness,
+        coder_session(cwd=tmp_path, coder=coder_for(provider, patience)) as harness,
     ):
         with pytest.raises(RequestError, match="stopped responding"):
             await harness.prompt("Hello")
@@ -358,10 +348,8 @@ async def test_cancel_closes_the_stream_immediately(
         assert await harness.prompt("Again") == "Whole."
 
 
-@V2
-async def test_cancel_ends_the_wait_before_a_retry(
-    version: int, tmp_path: Path, coder_for: Make
-) -> None:
+@ONE_FORMAT
+async def test_cancel_ends_the_wait_before_a_retry(tmp_path: Path, coder_for: Make) -> None:
     waiting = asyncio.Event()
 
     async def wait(_seconds: float) -> None:
@@ -370,9 +358,7 @@ async def test_cancel_ends_the_wait_before_a_retry(
 
     async with (
         serve_provider(Fails(429), Says("Fine.")) as provider,
-        coder_session(
-            version, cwd=tmp_path, coder=coder_for(provider, RetryPolicy(sleep=wait))
-        ) as harness,
+        coder_session(cwd=tmp_path, coder=coder_for(provider, RetryPolicy(sleep=wait))) as harness,
     ):
         async with harness.session.prompt("Hello") as turn:
             await waiting.wait()
@@ -400,103 +386,91 @@ async def test_rejected_key_requires_a_login_and_is_not_shown(
         assert SECRET in str(provider.requests[0].headers)
 
 
-@V1
-@pytest.mark.parametrize(
-    ("kind", "said", "is_login"),
-    [
+async def test_forbidden_requires_a_login_only_if_the_provider_says_so(
+    tmp_path: Path, coder_for: Make
+) -> None:
+    cases = [
         ("permission_error", "Your region is not served", False),
         ("authentication_error", "Who are you?", True),
         ("forbidden", "Authentication is required", True),
-    ],
-)
-async def test_forbidden_requires_a_login_only_if_the_provider_says_so(
-    version: int, kind: str, said: str, is_login: bool, tmp_path: Path, coder_for: Make
-) -> None:
+    ]
     async with (
-        serve_provider(Fails(403, said, kind)) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
+        serve_provider(*(Fails(403, said, kind) for kind, said, _ in cases)) as provider,
+        coder_session(cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
-        with pytest.raises(RequestError) as caught:
-            await harness.prompt("Hello")
-        assert isinstance(caught.value, AuthRequired) is is_login
-        assert (said in caught.value.message) is not is_login
+        for kind, said, is_login in cases:
+            with pytest.raises(RequestError) as caught:
+                await harness.prompt("Hello")
+            assert isinstance(caught.value, AuthRequired) is is_login, kind
+            assert (said in caught.value.message) is not is_login
 
 
-@V2
 async def test_key_that_is_not_a_valid_header_is_rejected_and_not_shown(
-    version: int, tmp_path: Path, coder_for: Make, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, coder_for: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("ACCORD_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.setenv(name, "sk-two\nlines")
     async with (
         serve_provider() as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
+        coder_session(cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
         with pytest.raises(AuthRequired, match="invalid characters") as caught:
             await harness.prompt("Hello")
         assert "sk-two" not in str(caught.value)
 
 
-@V1
 async def test_newline_after_a_key_is_ignored(
-    version: int, tmp_path: Path, coder_for: Make, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, coder_for: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("ACCORD_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.setenv(name, f"{SECRET}\n")
     async with (
         serve_provider(Says("Here.")) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
+        coder_session(cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
         assert await harness.prompt("Hello") == "Here."
         headers = provider.requests[0].headers
         assert SECRET in (headers.get("x-api-key"), headers.get("authorization", "")[7:])
 
 
-@V2
 async def test_error_text_of_the_provider_is_shown_without_the_key(
-    version: int, tmp_path: Path, coder_for: Make
+    tmp_path: Path, coder_for: Make
 ) -> None:
     refuses = Fails(400, f"Bad request of {SECRET}", "invalid_request_error")
     async with (
         serve_provider(refuses) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
+        coder_session(cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
         with pytest.raises(RequestError, match="Bad request of …"):
             await harness.prompt("Hello")
 
 
-@V1
-@pytest.mark.parametrize(
-    "stream",
-    [
+async def test_malformed_response_is_an_error_and_the_session_continues(
+    tmp_path: Path, coder_for: Make
+) -> None:
+    streams = [
         b"data: []\n\n",
         b"data: 5\n\ndata: null\n\n",
         b"event: message_start\ndata: []\n\n",
         b"<html>Please log in</html>",
         b"\n\n",
-    ],
-)
-async def test_malformed_response_is_an_error_and_the_session_continues(
-    version: int, tmp_path: Path, coder_for: Make, stream: bytes
-) -> None:
+    ]
     async with (
-        serve_provider(SendsBytes(stream), Says("Here.")) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
+        serve_provider(*map(SendsBytes, streams), Says("Here.")) as provider,
+        coder_session(cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
-        with pytest.raises(RequestError, match="malformed response"):
-            await harness.prompt("Hello")
+        for stream in streams:
+            with pytest.raises(RequestError, match="malformed response"):
+                await harness.prompt(f"Hello {stream!r}")
         assert await harness.prompt("Still there?") == "Here."
 
 
-@V2
-async def test_lone_surrogate_does_not_stop_the_session(
-    version: int, tmp_path: Path, coder_for: Make
-) -> None:
+async def test_lone_surrogate_does_not_stop_the_session(tmp_path: Path, coder_for: Make) -> None:
     (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("an old name\n")  # not valid UTF-8
     uses = [("list", {"path": "."})]
     async with (
         serve_provider(Says("Half: \ud83d", "Or \ud83d", uses), Says("Done.")) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
+        coder_session(cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
         assert (await harness.prompt("What is \ud83d?")).endswith("Done.")
         asked = str(provider.requests[1].body["messages"])
@@ -505,13 +479,10 @@ async def test_lone_surrogate_does_not_stop_the_session(
         assert "caf\N{REPLACEMENT CHARACTER}.txt" in asked
 
 
-@V1
-async def test_image_is_sent_to_the_model_as_an_image(
-    version: int, tmp_path: Path, coder_for: Make
-) -> None:
+async def test_image_is_sent_to_the_model_as_an_image(tmp_path: Path, coder_for: Make) -> None:
     async with (
         serve_provider(Says("A dot.")) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
+        coder_session(cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
         resource = EmbeddedResource("file:///notes.txt", "the notes")
         await harness.prompt("What is this?", ImageContent(b"\x89PNG", "image/png"), resource)
@@ -520,20 +491,20 @@ async def test_image_is_sent_to_the_model_as_an_image(
         assert "the notes" in asked
 
 
-@V2
 async def test_audio_is_sent_as_text_to_models_without_audio(
-    version: int, tmp_path: Path, coder_for: Make
+    tmp_path: Path, coder_for: Make
 ) -> None:
     if coder_for.chat:  # type: ignore[attr-defined]
         pytest.skip("compatible models may take sounds")
     async with (
         serve_provider(Says("I cannot hear it.")) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
+        coder_session(cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
         await harness.prompt("Listen", AudioContent(b"RIFF", "audio/wav"))
         assert "cannot hear" in str(provider.requests[0].body["messages"])
 
 
+@ONE_FORMAT
 @pytest.mark.slow
 async def test_many_failed_and_cancelled_turns_leave_nothing(
     tmp_path: Path, coder_for: Make

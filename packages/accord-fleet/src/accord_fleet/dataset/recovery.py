@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Set
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -85,7 +86,8 @@ class Starts:
         """Close the file; the notes stay."""
         journal, self._journal = self._journal, None
         if journal is not None:
-            journal.close()
+            with suppress(OSError):  # a full disk: `add` has flushed each note
+                journal.close()
 
 
 def read_starts(storage: Storage) -> Iterator[Start]:

@@ -8,11 +8,8 @@ import json
 import os
 import queue
 import signal
-import subprocess
 import sys
 import threading
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 SESSION_CLOSE = {"sessionCapabilities": {"close": {}}}
@@ -49,6 +46,9 @@ def read(path):
 
 
 def ask_model(body):
+    import urllib.error  # takes longer than all else that this program imports
+    import urllib.request
+
     request = urllib.request.Request(
         os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages",
         body.encode(),
@@ -164,6 +164,8 @@ def run(session, text):
             while True:
                 sys.stderr.write("e" * 8000 + "\n")
         case "children":
+            import subprocess
+
             child = subprocess.Popen(
                 ["sleep", "600"], start_new_session=rest == "apart", stdout=subprocess.DEVNULL
             )

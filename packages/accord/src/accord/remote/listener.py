@@ -85,6 +85,20 @@ class _PriorityTree(PriorityTree):
     def __init__(self) -> None:
         super().__init__(maximum_streams=2 * HTTP2_STREAMS)
 
+    def remove_stream(self, stream_id: int) -> None:
+        """Remove a stream; priority 2.0 sorts all others slowly, which adds up to seconds."""
+        stream = self._streams.get(stream_id)
+        if stream is None or (parent := stream.parent) is None:
+            super().remove_stream(stream_id)
+            return
+        del self._streams[stream_id]
+        parent.children.remove(stream)
+        left = [item for item in parent.child_queue if item[1] is not stream]
+        left.sort(key=lambda item: (item[0], item[1].stream_id))  # a sorted list is a heap
+        parent.child_queue = left
+        for child in stream.children:
+            parent.add_child(child)
+
 
 class _Streams(dict[int, Any]):
     """The open streams of a connection; one that has ended ignores the rest of its request.

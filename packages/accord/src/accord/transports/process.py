@@ -261,6 +261,8 @@ class ProcessTransport(PipeTransport):
         self.resume_reading()
         loop = asyncio.get_running_loop()
         leave_s, terminate_s, kill_s = self.stop_times_s
+        if self._no_agent is not None:  # it does not read its stdin
+            leave_s = 0.0
         began = loop.time()
         if self._reader is None:  # spawned, but never started
             await self._close_reader()

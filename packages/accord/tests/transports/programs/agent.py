@@ -60,14 +60,23 @@ transport = stdio(restore=give_back)
 WHAT[what]()
 
 
+def peak() -> int:
+    """Return the largest memory of this process, in KiB."""
+    # Not `getrusage`: it includes the memory of the parent before the start.
+    (found,) = re.findall(rb"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_bytes())
+    return int(found)
+
+
 class Echo(Recorder):
+    def __init__(self) -> None:
+        super().__init__()
+        self.before = peak()
+
     def frames_received(self, frames: Sequence[Frame]) -> None:
         transport.write(frames)
 
     def frame_refused(self, limit: int, head: bytes = b"") -> None:
-        # Not `getrusage`: it includes the memory of the parent before the start.
-        (peak,) = re.findall(rb"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_bytes())
-        transport.write([b'{"refused":%d,"peak":%d}' % (limit, int(peak))])
+        transport.write([b'{"refused":%d,"grown":%d}' % (limit, peak() - self.before)])
 
 
 async def main() -> None:

@@ -11,7 +11,7 @@ from accord.local.command import LocalCommand
 from accord.testing import Recorder
 from accord.transports.process import process
 
-FAMILY = [sys.executable, str(Path(__file__).parent / "family.py")]
+FAMILY = [sys.executable, "-S", str(Path(__file__).parent / "family.py")]
 
 
 def _write(text: bytes) -> None:

@@ -56,6 +56,7 @@ _CANCEL_S = 10.0  # for the agent to end a cancelled turn
 _DRAIN_S = 1.0  # for the clients to see the end
 _MAX_LEVELS = 64  # of subagents
 _CLOSE_S = 5.0  # for the agent to close the session
+_ACCEPT_S = 0.1  # in which an owner whose time is over accepts a client that waits
 
 
 class Owner(OwnerState):
@@ -159,7 +160,12 @@ class Owner(OwnerState):
         if not self.clients and not self.queue and self.record.ttl_s > 0:
             loop = asyncio.get_running_loop()  # its clock does not jump
             reason = f"it was not used for {self.record.ttl_s:g} s"
-            self._idle = loop.call_later(self.record.ttl_s, self.stop, reason)
+
+            def leave() -> None:
+                # After a sleep, clients may wait to be accepted: they cancel this, too.
+                self._idle = loop.call_later(_ACCEPT_S, self.stop, reason)
+
+            self._idle = loop.call_later(self.record.ttl_s, leave)
 
     # Prompts.
 

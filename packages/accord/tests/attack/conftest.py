@@ -1,0 +1,16 @@
+"""Starts Python programs by forks, which is quicker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from forked import forked_programs
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forks() -> Iterator[None]:
+    """Start programs by forks; a module whose subject is the start itself has its own `forks`."""
+    with forked_programs():
+        yield
