@@ -18,7 +18,7 @@ PYPROJECTS := pyproject.toml $(wildcard packages/*/pyproject.toml)
 .DEFAULT_GOAL := help
 SECONDS := 3600
 
-.PHONY: help setup demo wheels test alone test-programs test-clusters unit library attack lint format reference docs docs-serve screenshots docs-test changelog requirements counts mutation bench bench-remote bench-proxy bench-trace bench-fleet bench-chat simulate recordings clean
+.PHONY: help setup demo wheels test alone test-programs test-clusters unit library attack lint style types format reference docs docs-serve screenshots docs-test changelog requirements counts mutation bench bench-remote bench-proxy bench-trace bench-fleet bench-chat simulate recordings clean
 
 help:  ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -67,13 +67,17 @@ recordings: $(VENV)/.dev  ## Install real agents, and record them with a fake mo
 	$(BIN)/python tests/recordings/use_chat.py
 	$(BIN)/python docs/generate.py
 
-lint: $(VENV)/.dev  ## Check format, lint, language, spelling and types
+lint: style types  ## Check format, lint, language, spelling, borders and types
+
+style: $(VENV)/.dev
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/python tools/check_language.py
 	$(BIN)/codespell conftest.py packages tests docs tools examples benchmarks changelog.d README.md CONTRIBUTING.md CHANGELOG.md
 	$(BIN)/lint-imports --no-cache
 	for package in packages/*; do (cd $$package && ../../$(BIN)/deptry src --no-ansi) || exit 1; done
+
+types: $(VENV)/.dev
 	$(BIN)/pyright --threads
 	@echo 'pyright --verifytypes accord'  # finds the package with the first Python of PATH
 	@PATH="$(abspath $(BIN)):$$PATH" pyright --verifytypes accord --ignoreexternal >$(VENV)/types.txt || \

@@ -80,6 +80,9 @@ _IMPORTED_EARLY = (
     "accord.script_agent.registry",
     "accord.text.reason",
     "accord.transports.memory",
+    "accord_conformance.cli.check_agent",
+    "accord_conformance.cli.check_chain",
+    "accord_conformance.cli.check_client",
     "accord_coder.agent",
     "accord_coder.command",
     "accord_coder.commands",
@@ -305,6 +308,8 @@ def _prepare() -> None:
         if find_spec(name.partition(".")[0]):
             with suppress(ModuleNotFoundError):  # of an extra that is not installed
                 import_module(name)
+    if find_spec("accord_conformance"):
+        import_module("accord_conformance.rules.manifest").requirements()
     talking = threading.Thread(target=lambda: asyncio.run(_talk()))  # a loop may run in this one
     talking.start()
     talking.join()

@@ -26,7 +26,7 @@ def make_textual_quick() -> None:
     """Change the parts of Textual that only tests use, and its cache of styles."""
     app.wait_for_idle = pilot.wait_for_idle = settle  # type: ignore[attr-defined]
     Stylesheet.set_variables = _set_variables
-    Screen._compositor_refresh = _draw_later  # type: ignore[method-assign]
+    Screen._compositor_refresh = _draw_later
 
 
 def collect_rarely() -> None:

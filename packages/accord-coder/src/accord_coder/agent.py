@@ -106,7 +106,7 @@ class Coder(AuthenticationMixin, Agent):
             raise InvalidParams(f"`cwd` {session.cwd} {reason}", data={"path": session.cwd})
         from accord_coder.commands import first_available_commands
         from accord_coder.models.selection import local_models, model_option
-        from accord_coder.permissions.gate import mode_option
+        from accord_coder.permissions.decision import mode_option
         from accord_coder.permissions.rules import ProjectRules, TrustStore
         from accord_coder.session import CoderSession
 

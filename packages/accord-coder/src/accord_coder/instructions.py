@@ -12,7 +12,7 @@ from accord_coder.permissions.sensitive_files import is_secret
 from accord_coder.settings import with_parents
 
 if TYPE_CHECKING:
-    from accord_coder.permissions.gate import ToolContext
+    from accord_coder.permissions.decision import ToolContext
 
 
 MAX_BYTES = 32 * 1024  # of one file; the rest is cut off

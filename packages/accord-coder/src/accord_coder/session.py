@@ -27,7 +27,7 @@ from accord_coder.models.base import (
     ToolResult,
     ToolUse,
 )
-from accord_coder.permissions.gate import ToolContext
+from accord_coder.permissions.decision import ToolContext
 from accord_coder.permissions.rules import ProjectRules
 from accord_coder.settings import Settings
 

@@ -45,7 +45,7 @@ from accord_coder.models.base import (
     ToolUse,
     repair,
 )
-from accord_coder.permissions.gate import PermissionDenied, enforce, evaluate
+from accord_coder.permissions.decision import PermissionDenied, enforce, evaluate
 from accord_coder.session import (
     CoderSession,
     compact_messages,

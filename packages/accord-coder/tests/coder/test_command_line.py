@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from accord_coder.permissions.command_lines import argv_of, commands_in, suggest_pattern, words_in
+from accord_coder.permissions.command_words import argv_of, commands_in, suggest_pattern, words_in
 
 
 def test_plain_commands_are_split_into_words() -> None:

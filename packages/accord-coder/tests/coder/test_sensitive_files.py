@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from accord_coder.permissions.command_lines import NamedFiles, files_named
+from accord_coder.permissions.command_words import NamedFiles, files_named
 from accord_coder.permissions.sensitive_files import GUARDED, is_guarded, is_secret, sensitive_below
 
 SECRETS = """

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from accord_fleet.engines.ray_queue import Items
+from accord_fleet.engines.ray_slots import Items
 from accord_fleet.types import Task, WorkItem
 
 

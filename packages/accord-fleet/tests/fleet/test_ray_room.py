@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from accord_fleet import Resources
-from accord_fleet.engines.ray_queue import Room
+from accord_fleet.engines.ray_slots import Room
 
 NODE = {"CPU": 4.0, "memory": 8.0 * 2**30, "node:10.0.0.1": 1.0}
 

@@ -11,7 +11,6 @@ import re
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
@@ -24,6 +23,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
+from accord.local.run import kill_process
 from accord.text import lenient_json
 from accord.text.lenient_json import is_array, is_object
 from accord_inspector.inspection import Inspection
@@ -429,10 +429,7 @@ class _Comparisons:
                     422, f"They differ too much to compare within {_LIMIT_S:.0f} s: {_ADVICE}"
                 ) from None
             finally:
-                if process.returncode is None:
-                    with suppress(ProcessLookupError):
-                        process.kill()
-                    await process.wait()
+                await kill_process(process)
         said = err.decode("utf-8", "replace").strip()
         for path in paths:
             said = said.replace(str(path.absolute()), names.get(path, path.name))

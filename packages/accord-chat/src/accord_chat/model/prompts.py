@@ -24,6 +24,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 
 from accord.client.connect import ConnectedAgent
+from accord.local.run import kill_process
 from accord.types.content import ContentBlock, ImageContent, ResourceLink
 from accord_chat.model.turn_changes import FolderFiles
 from accord_terminal.toolkit.session_setup import (
@@ -424,9 +425,7 @@ async def _output(words: Sequence[str], environment: Mapping[str, str]) -> bytes
     except TimeoutError:
         raise NoImage(f"{words[0]} did not respond in time") from None
     finally:
-        if program.returncode is None:
-            program.kill()
-            await program.wait()
+        await kill_process(program)
     return bytes(output) if status == 0 else b""
 
 

@@ -24,7 +24,7 @@ from accord_coder.commands.builtin import BuiltinCommand, CommandCall, parse_com
 from accord_coder.commands.for_model import init_prompt, review_prompt, run_init, run_review
 from accord_coder.models.providers import how_to_get_a_model
 from accord_coder.models.selection import DEMO
-from accord_coder.permissions.gate import PermissionDenied, ask_always
+from accord_coder.permissions.decision import PermissionDenied, ask_always
 from accord_coder.tool_results import Access, display_path
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from accord import (
 )
 from accord.agent import MessageUpdate, PlanUpdate, ToolCallUpdate, Update
 from accord_coder.models.base import Answer, ToolResult, ToolUse
-from accord_coder.permissions.gate import require_permission
+from accord_coder.permissions.decision import require_permission
 from accord_coder.permissions.rules import KINDS, Rule, rules_from, rules_to
 from accord_coder.tool_results import Access, ToolFailed
 from accord_coder.turn import compact as shorten

@@ -1,7 +1,7 @@
 """The options of well-known commands: the table that limits rules which end in a star.
 
 No command is allowed by this table: rules allow commands (`rules`), and no mode does but
-`bypassPermissions` (`gate`).
+`bypassPermissions` (`decision`).
 
 `KNOWN_COMMANDS` has the commands for which "always allow" offers such a rule, each with all the
 options that the rule covers. The user is asked about an option that is not listed: it may write a

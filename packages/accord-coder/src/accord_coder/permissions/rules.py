@@ -6,7 +6,7 @@ with the path as it was given, and ignores case.
 
 `execute = ["git status *", "make"]` — commands: exactly this text or these words; with ` *` at the
 end these words and any others, except for options that make the command do something else (see
-`command_lines`). A rule that allows covers a command with shell syntax only by its exact text.
+`command_words`). A rule that allows covers a command with shell syntax only by its exact text.
 A rule that rejects covers a text that contains such a command anywhere.
 
 `fetch = ["docs.python.org", "*.rs"]` — hosts; `*.` matches all subdomains; with a port if it is
@@ -32,7 +32,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from accord_coder.permissions.command_lines import (
+from accord_coder.permissions.command_words import (
     argv_of,
     commands_in,
     covers_rest,

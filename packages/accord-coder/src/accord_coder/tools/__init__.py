@@ -24,7 +24,7 @@ from accord_coder.tool_results import Access, Outcome, ToolFailed
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.permissions.gate import ToolContext
+    from accord_coder.permissions.decision import ToolContext
 
 __all__ = ("Tool", "command_environment", "environment_without_keys")
 

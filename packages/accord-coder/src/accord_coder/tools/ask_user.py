@@ -8,13 +8,13 @@ import msgspec
 from msgspec import Meta, Struct
 
 from accord import NotOffered, PermissionOption, PlanEntry, RemoteProtocolError
-from accord_coder.permissions.gate import PermissionDenied, switch_mode
+from accord_coder.permissions.decision import PermissionDenied, switch_mode
 from accord_coder.tool_results import Access, Outcome, ToolFailed, count_noun, one_line
 from accord_coder.tools import Tool
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.permissions.gate import ToolContext
+    from accord_coder.permissions.decision import ToolContext
 
 
 class AskArguments(Struct, frozen=True):

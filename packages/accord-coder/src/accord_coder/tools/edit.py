@@ -22,7 +22,7 @@ from accord_coder.tools import Tool
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.permissions.gate import ToolContext
+    from accord_coder.permissions.decision import ToolContext
 
 
 class WriteArguments(Struct, frozen=True):

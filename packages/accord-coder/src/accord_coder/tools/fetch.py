@@ -24,13 +24,13 @@ from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 from msgspec import Meta, Struct
 
 from accord import __version__
-from accord_coder.permissions.gate import require_permission
+from accord_coder.permissions.decision import require_permission
 from accord_coder.tool_results import MAX_CHARACTERS, Access, Outcome, ToolFailed, fenced, one_line
 from accord_coder.tools import Tool
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.permissions.gate import ToolContext
+    from accord_coder.permissions.decision import ToolContext
 
 _CONNECT_S = 10.0
 _PIECE_BYTES = 64 * 1024

@@ -25,7 +25,7 @@ from accord_coder.tools import Tool, environment_without_keys
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.permissions.gate import ToolContext
+    from accord_coder.permissions.decision import ToolContext
 
 _MAX_CHARACTERS = 500  # of a line
 

@@ -19,7 +19,7 @@ from accord_coder.tools import Tool
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.permissions.gate import ToolContext
+    from accord_coder.permissions.decision import ToolContext
 
 _MAX_IMAGE_BYTES = 5 * 1024 * 1024
 _PIECE_BYTES = 256 * 1024  # read at once of a very long line

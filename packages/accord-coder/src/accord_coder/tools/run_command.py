@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
-from accord_coder.permissions.command_lines import argv_of
+from accord_coder.permissions.command_words import argv_of
 from accord_coder.tool_results import (
     Access,
     Outcome,
@@ -20,7 +20,7 @@ from accord_coder.tools import Tool, command_environment
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.permissions.gate import ToolContext
+    from accord_coder.permissions.decision import ToolContext
 
 
 _MAX_CHARACTERS = 30_000  # of the output, for the model

@@ -26,7 +26,7 @@ from accord_fleet.engines.ray_actors import (
 )
 from accord_fleet.engines.ray_cluster import NAMESPACE, Cluster, Nodes
 from accord_fleet.engines.ray_files import DriverFiles
-from accord_fleet.engines.ray_queue import Items, Room, Waiting
+from accord_fleet.engines.ray_slots import Items, Room, Waiting
 from accord_fleet.gateway.limiter import Limiter
 from accord_fleet.machine import key_limits, open_machine, say_key_wait
 from accord_fleet.plan import RunSettings

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from accord.client.connect import ConnectedAgent, connect
 from accord.errors import AccordError, AuthRequired, RequestError
-from accord.local.run import run_program
+from accord.local.run import kill_process, run_program
 from accord.rules.quirks import quirks_of, tolerates
 from accord.text.secrets import redacted_argv, redacted_text
 from accord.transports.process import process
@@ -119,9 +119,7 @@ async def _program(name: str) -> Program | None:
     except TimeoutError:
         return Program(path, None)
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        await kill_process(process)
     version = _VERSION.search(output.decode("utf-8", "replace"))
     return Program(path, version[0] if version else None)
 

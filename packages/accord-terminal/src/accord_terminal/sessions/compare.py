@@ -23,7 +23,7 @@ from accord.client.events import PermissionRequest, ToolCall
 from accord.client.permissions import allow, deny
 from accord.client.transcript import Message
 from accord.errors import AccordError
-from accord.local.run import run_program
+from accord.local.run import kill_process, run_program
 from accord.text.excerpt import hidden_removed
 from accord.text.excerpt import one_line as escaped_line
 from accord_terminal.sessions.cli.options import approval_options
@@ -169,10 +169,9 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     process.terminate()
     try:
         async with asyncio.timeout(_END_S):
-            await process.wait()
+            await process.communicate()
     except TimeoutError:
-        process.kill()
-        await process.wait()
+        await kill_process(process)
 
 
 # One agent of a comparison: its turn in its worktree, and the result.

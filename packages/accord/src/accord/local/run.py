@@ -1,4 +1,4 @@
-"""Runs a program; if a signal ends it, its child processes are stopped."""
+"""Runs a program; if a signal ends it, its child processes are stopped. Kills one of asyncio."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import signal
 import threading
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -46,3 +47,21 @@ def _default_signals() -> list[int]:
         return []
     known = (getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP"))
     return [n for n in known if n is not None and signal.getsignal(n) is signal.SIG_DFL]
+
+
+_DRAIN_S = 2.0  # for what a killed process has written; a child of it may keep the pipe open
+
+
+async def kill_process(process: asyncio.subprocess.Process) -> None:
+    """Kill a process of asyncio that has not ended, and wait for its end.
+
+    Its output is read to the end and dropped: before Python 3.13, `wait` alone waits for output
+    that nobody reads, for ever if there is more than its buffer takes.
+    """
+    if process.returncode is not None:
+        return
+    with suppress(ProcessLookupError):
+        process.kill()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_DRAIN_S):
+            await process.communicate()

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from accord import OptionChoice, PermissionOption, SelectOption, Session
 from accord.local.files import has_further_names
 from accord_coder.files import TrackedFiles
-from accord_coder.permissions.command_lines import files_named
+from accord_coder.permissions.command_words import files_named
 from accord_coder.permissions.rules import ProjectRules, Rule, suggest_rule
 from accord_coder.permissions.sensitive_files import is_guarded, is_secret, sensitive_below
 from accord_coder.settings import Settings
