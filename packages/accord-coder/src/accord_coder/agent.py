@@ -71,6 +71,7 @@ class Coder(AuthenticationMixin, Agent):
         _ENVIRONMENT,
         *(_terminal_method(source) for source in PROVIDERS if source.models),
     )
+    steering = True
     unstable = True  # other clients never request forks and archives
 
     def __init__(

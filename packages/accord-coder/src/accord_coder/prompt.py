@@ -41,7 +41,11 @@ async def handle_prompt(turn: Turn, state: CoderSession) -> str | None:
         await turn.set_title(title)
     model = await state.hooks.session_model(state)
     instructions = await asyncio.to_thread(instructions_for, state)
-    return await run_turn(turn, state, model, instructions, content)
+    return await run_turn(turn, state, model, instructions, content, _is_command)
+
+
+def _is_command(content: tuple[ContentBlock, ...]) -> bool:
+    return parse_command(content) is not None
 
 
 async def _restore(turn: Turn, state: CoderSession) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from importlib import import_module
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
@@ -213,8 +213,13 @@ async def run_turn(
     model: Model,
     instructions: str,
     content: tuple[ContentBlock, ...] | None = None,
+    is_command: Callable[[tuple[ContentBlock, ...]], bool] = lambda _: False,
 ) -> str:
-    """Run the model on a prompt, or on `content` instead of it; return the stop reason."""
+    """Run the model on a prompt, or on `content` instead of it; return the stop reason.
+
+    What the user says meanwhile is in the next request, unless it is a slash command: that is a
+    prompt after this one.
+    """
     prompt = Prompt(turn.content if content is None else content)
     state.messages = repair(state.messages)
     state.messages.append(prompt)
@@ -227,14 +232,28 @@ async def run_turn(
                 state.messages.append(answer)
             if reason == "refusal":
                 _drop_prompt(prompt, state)
-            if not answer.uses:
+            if answer.uses:
+                state.messages.append(await run_tools(answer.uses, turn, state))
+                _hear(turn, state, is_command)
+            elif reason in _STOP_REASONS or not _hear(turn, state, is_command):
                 return _STOP_REASONS.get(reason, "end_turn")
-            state.messages.append(await run_tools(answer.uses, turn, state))
     except KeyRejected as error:
         raise AuthRequired(str(error)) from error
     except ModelError as error:
         raise RequestError(str(error)) from error
     return "max_turn_requests"
+
+
+def _hear(
+    turn: Turn, state: CoderSession, is_command: Callable[[tuple[ContentBlock, ...]], bool]
+) -> bool:
+    """Add what the user has said meanwhile to the conversation; return whether there was any."""
+    said = turn.take_steering()
+    heard = list(takewhile(lambda message: not is_command(message.content), said))
+    state.messages += [Prompt(message.content) for message in heard]
+    for message in said[len(heard) :]:
+        turn.add_steering(message)
+    return bool(heard)
 
 
 def _drop_prompt(prompt: Prompt, state: CoderSession) -> None:

@@ -566,14 +566,14 @@ class Turn(WorkActions):
     async def history(self) -> list[Update]:
         """Return what was said and done before this prompt; nothing without a store."""
         updates = await self._core.history()
-        ids = self._state.prompt_ids
-        last = ids[-1] if ids else None
+        state = self._state
+        # Of a message that was said meanwhile: also what was done between, and not those that wait.
+        unheard = {state.prompt_id, *state.steering.waiting()}
         before: list[Update] = []
         for update in updates:
-            message_id = update.message_id if isinstance(update, MessageUpdate) else None
-            if message_id is None or message_id not in ids:
+            if not isinstance(update, MessageUpdate) or update.message_id not in unheard:
                 before.append(update)
-            elif message_id == last:
+            elif update.message_id == state.message_id:
                 break
         return before
 

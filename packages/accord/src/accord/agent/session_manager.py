@@ -174,7 +174,7 @@ class TurnRunner:
         """Store the prompt as the user's message; a cancel takes effect after that."""
         core = self.core
         self.state.message_id = core.next_id("message")
-        self.state.prompt_ids = (self.state.message_id,)
+        self.state.prompt_id = self.state.message_id
         work = core.store_update(MessageUpdate("user", self.state.message_id, self.turn.content))
         if not core.is_stored:
             await work  # which waits for nothing
@@ -244,10 +244,11 @@ class TurnRunner:
         try:
             ended = await self._call_handler()
             while ended.failure is None and ended.stop_reason != "cancelled":
-                if state.cancelled or not (messages := await steering.close()):
+                if state.cancelled or (message := await steering.close()) is None:
                     break
-                state.prompt_ids = tuple(message.id for message in messages)
-                self.turn = self.turn.continued([part for m in messages for part in m.content])
+                state.prompt_id = message.id
+                self.core.end_message()
+                self.turn = self.turn.continued(message.content)
                 ended = await self._call_handler()
             return ended
         finally:

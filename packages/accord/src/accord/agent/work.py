@@ -109,6 +109,10 @@ class Steering:
         self._messages.clear()
         return taken
 
+    def waiting(self) -> list[str]:
+        """Return the ids of the messages that were not taken yet."""
+        return [message.id for message in self._messages]
+
     async def next(self) -> SteeringMessage | None:
         """Wait for a message and take it; return None at the end of the turn."""
         while not self._messages:
@@ -117,13 +121,14 @@ class Steering:
             await self._wait()
         return self._messages.popleft()
 
-    async def close(self) -> list[SteeringMessage]:
-        """Return the messages that were not taken; if there are none, let no more arrive."""
-        while self._arriving:
+    async def close(self) -> SteeringMessage | None:
+        """Take a message that was not taken; if there is none, let no more arrive."""
+        while not self._messages and self._arriving:
             await self._wait()
-        if not self._messages:
-            self.end()
-        return self.take()
+        if self._messages:
+            return self._messages.popleft()
+        self.end()
+        return None
 
     def end(self) -> None:
         """Let no more messages arrive: the turn is over."""
@@ -150,7 +155,7 @@ class TurnState:
         self.cancelled = False
         self.is_over = False  # what the turn began and did not end is background work now
         self.message_id = ""
-        self.prompt_ids: tuple[str, ...] = ()  # of the messages that the handler works on
+        self.prompt_id = ""  # of the message that the handler works on
         self.steering = Steering()
         # Gives the turn a message, while it runs; see `TurnRunner.steer`.
         self.steer: Callable[[tuple[ContentBlock, ...]], Awaitable[Delivery | None]] | None = None
