@@ -83,6 +83,7 @@ class ScriptAgent(AuthenticationMixin, ScriptProviders, Agent):
     )
     prompt_capabilities: frozenset[str] = frozenset({"image", "audio", "resource"})
     system_prompt: frozenset[str] = frozenset({"append", "override"})
+    steering = True  # by other commands than `listen`, a message is run when they have ended
     unstable = True  # clients can test unstable methods too
 
     def __init__(self, *, exit_process: Callable[[int], object] | None = None) -> None:

@@ -303,7 +303,25 @@ async def _extension(turn: Turn, rest: str) -> None:
         await turn.say(f"The client responded with `{json.dumps(result)}`.")
 
 
+async def _listen(turn: Turn, _: str) -> None:
+    await turn.say("I am listening.")
+    async for message in turn.steering():
+        if message.text.strip() == "stop":
+            await turn.say("I have stopped.")
+            return
+        turn.start_new_message()
+        await turn.say(f"I heard: {message.text}")
+
+
 BACKGROUND = (
+    ScriptCommand(
+        "listen",
+        "",
+        "Repeat what is said while the turn runs, until `stop`",
+        _listen,
+        "`I am listening.`, then `I heard: TEXT` for each message of the request "
+        "`_session/steering`, and `I have stopped.` for the message `stop`.",
+    ),
     ScriptCommand(
         "background",
         "[SECONDS|forever]",
