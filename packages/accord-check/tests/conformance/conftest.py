@@ -11,6 +11,6 @@ from forked import forked_programs
 
 @pytest.fixture(autouse=True, scope="module")
 def forks() -> Iterator[None]:
-    """Start Python programs by forks."""
-    with forked_programs():
+    """Start Python programs by forks; those that they start are interpreters."""
+    with forked_programs(more=False):
         yield

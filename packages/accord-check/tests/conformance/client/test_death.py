@@ -112,9 +112,9 @@ def send(**message):
 def ask(method, params):
     ident = next(ids)
     send(id=ident, method=method, params=params)
-    while True:
+    while line := agent.stdout.readline():
         try:
-            message = json.loads(agent.stdout.readline())
+            message = json.loads(line)
         except ValueError:
             continue
         if not isinstance(message, dict):
@@ -130,6 +130,7 @@ def ask(method, params):
                 odd.add(update["toolCallId"])
             if update.get("status") == "completed" and update.get("toolCallId") in odd:
                 sys.exit(3)
+    sys.exit("the agent has ended")
 
 ask("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
 session = ask("session/new", {"cwd": "/", "mcpServers": []})["sessionId"]
