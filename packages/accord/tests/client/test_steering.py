@@ -129,6 +129,18 @@ async def test_what_the_agent_has_not_read_is_a_further_prompt_of_its_turn(versi
 
 
 @BOTH
+async def test_message_right_after_the_prompt_belongs_to_its_turn(version: int) -> None:
+    agent = Listener()
+    agent.store = MemoryStore()
+    async with session_of(agent, version) as session:
+        async with session.prompt("Listen") as turn:
+            assert await turn.steer("stop") == Steered("injected")
+            await turn.wait()
+        assert messages(session)[0] == "Listen"
+        assert messages(session)[-1] == "<stop>"
+
+
+@BOTH
 async def test_messages_are_taken_between_steps(version: int) -> None:
     class Stepper(Agent):
         steering = True

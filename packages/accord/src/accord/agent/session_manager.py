@@ -151,6 +151,7 @@ class TurnRunner:
         """Append the turn to the queue of its session; start it if it is the first."""
         queue = self.core.turn_queue
         queue.append(self.state)
+        self.state.steer, self.state.steering.is_open = self.steer, True
         if queue[0] is self.state:
             self.state.may_start.set()
 
@@ -167,6 +168,7 @@ class TurnRunner:
         queue = self.core.turn_queue
         queue.remove(self.state)
         self.state.finished.set()
+        self._end_steering()
         if queue:
             queue[0].may_start.set()
 
@@ -181,6 +183,7 @@ class TurnRunner:
         elif await _finished(work):
             self.state.cancelled = True
         core.end_message()
+        self.state.began.set()
 
     async def steer(self, content: tuple[ContentBlock, ...]) -> Delivery | None:
         """Store a message of the user for the running turn; return None if it has just ended.
@@ -189,6 +192,7 @@ class TurnRunner:
         An agent that overrides `steer` gets it before, since it may refuse it.
         """
         core, agent, steering = self.core, self._agent, self.state.steering
+        await self.state.began.wait()  # it is stored after the prompt
         if not steering.is_open or self.state.cancelled:
             return None
         message = SteeringMessage(core.next_id("message"), content)
@@ -240,7 +244,6 @@ class TurnRunner:
     async def _work(self) -> TurnEnded:
         """Call the handler, and again for what the user has said that it has not read."""
         state, steering = self.state, self.state.steering
-        steering.is_open, state.steer = True, self.steer
         try:
             ended = await self._call_handler()
             while ended.failure is None and ended.stop_reason != "cancelled":
@@ -252,8 +255,12 @@ class TurnRunner:
                 ended = await self._call_handler()
             return ended
         finally:
-            steering.end()
-            state.steer = None
+            self._end_steering()
+
+    def _end_steering(self) -> None:
+        self.state.steer = None
+        self.state.began.set()
+        self.state.steering.end()
 
     async def _absorb_cancel(self) -> None:
         """Withdraw the cancel from the task, so that the end of the turn can be sent."""

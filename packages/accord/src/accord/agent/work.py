@@ -157,7 +157,8 @@ class TurnState:
         self.message_id = ""
         self.prompt_id = ""  # of the message that the handler works on
         self.steering = Steering()
-        # Gives the turn a message, while it runs; see `TurnRunner.steer`.
+        self.began = asyncio.Event()  # the prompt is stored, or the turn has ended without it
+        # Gives the turn a message, until it has ended; see `TurnRunner.steer`.
         self.steer: Callable[[tuple[ContentBlock, ...]], Awaitable[Delivery | None]] | None = None
         self.may_start: asyncio.Event = asyncio.Event()
         self.finished: asyncio.Event = asyncio.Event()
