@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tomllib
 import venv
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-SOURCE = ROOT / "packages" / "accord" / "src"
+PACKAGES = ROOT / "packages"
+SOURCE = PACKAGES / "accord" / "src"
+PROGRAMS = ("accord-trace", "accord-terminal", "accord-coder", "accord-check")
 VENVS = HERE / ".venvs"
 
 OFFICIAL = "1.0.0rc3"
@@ -51,18 +54,18 @@ class Peer:
 
 def python_with_cli() -> str:
     """Return an interpreter that has what the program `accord` requires."""
-    return _python("cli", _requirements("cli"))
+    return _python("cli", _requirements("cli"), PROGRAMS)
 
 
 def python_with_json_path() -> str:
     """Return an interpreter that can select messages by JSONPath."""
-    names = [one for one in _requirements("inspector") if one.startswith("jsonpath-")]
+    names = [one for one in _requirements("jsonpath", package="accord-trace") if "jsonpath" in one]
     return _python("json-path", [*_requirements(), *names])
 
 
 def python_with_remote() -> str:
     """Return an interpreter that has what `accord serve` and `accord bridge` require."""
-    return _python("remote", _requirements("cli", "remote"))
+    return _python("remote", _requirements("cli", "remote"), PROGRAMS)
 
 
 def on_network(peer: Peer) -> Peer:
@@ -80,7 +83,7 @@ def on_network(peer: Peer) -> Peer:
     return replace(peer, server=server, client=(python, *peer.client[1:]))
 
 
-def _python(name: str, requirements: list[str]) -> str:
+def _python(name: str, requirements: list[str], ours: Sequence[str] = ()) -> str:
     """Return the interpreter of a virtual environment that has what is required."""
     home = VENVS / name
     python, ready = home / "bin" / "python", home / "ready.txt"
@@ -90,6 +93,10 @@ def _python(name: str, requirements: list[str]) -> str:
         pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         if subprocess.run([*pip, *requirements], check=False).returncode:
             raise Unavailable(f"pip could not install {' '.join(requirements)}")
+        # Commands are found by the metadata of their packages, so these are installed, too.
+        edited = [part for one in ours for part in ("-e", str(PACKAGES / one))]
+        if edited and subprocess.run([*pip, "--no-deps", *edited], check=False).returncode:
+            raise Unavailable(f"pip could not install {' '.join(ours)}")
         ready.write_text("\n".join(requirements))
     return str(python)
 
@@ -113,11 +120,19 @@ def _version_of(python: str) -> str:
     return subprocess.check_output([python, "-c", command], text=True).strip()
 
 
-def _requirements(*extras: str) -> list[str]:
-    """Return what Accord requires, with some of its extras."""
-    project = tomllib.loads((SOURCE.parent / "pyproject.toml").read_text())["project"]
-    optional = project["optional-dependencies"]
-    return [*project["dependencies"], *(each for extra in extras for each in optional[extra])]
+def _requirements(*extras: str, package: str = "accord") -> list[str]:
+    """Return what a package of ours requires of others, with some of its extras."""
+    project = tomllib.loads((PACKAGES / package / "pyproject.toml").read_text())["project"]
+    optional = project.get("optional-dependencies", {})
+    found: dict[str, None] = {}
+    for one in [*project["dependencies"], *(each for extra in extras for each in optional[extra])]:
+        [(name, inner)] = re.findall(r"^([\w.-]+)(?:\[([^]]*)\])?", one)
+        if (PACKAGES / name).is_dir():
+            more = _requirements(*filter(None, inner.split(",")), package=name)
+            found |= dict.fromkeys(more)
+        else:
+            found[one] = None
+    return list(found)
 
 
 def accord() -> Peer:

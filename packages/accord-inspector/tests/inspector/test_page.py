@@ -270,7 +270,7 @@ async def test_fast_stream_is_sampled_and_the_page_says_so(page: Page) -> None:
         await expect(counts).to_contain_text(re.compile(r"/s · sampled: they come faster"))
         # The page works while they come; among all messages, the row would move under the pointer.
         await go(page, "/timeline?method=session/prompt")
-        await page.locator(".message-row.request", has_text="session/prompt").click()
+        await page.locator(".message-row:visible", has_text="session/prompt").click()
         await expect(page.locator("message-view")).to_contain_text(f"stream {STREAMED}")
         await page.get_by_role("link", name="Process").click()
         await expect(page.get_by_role("heading", name="Process")).to_be_visible()
