@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -170,11 +169,12 @@ class Report(Struct):
 
     def applicable_rules(self) -> Iterator[Requirement]:
         """Yield the rules that this run could exercise: the judged rules of its version."""
-        judged = _judged_rules(self.side, self.medium, len(requirements()))
         for requirement in requirements().values():
-            if (requirement.id in judged or requirement.id in self.rules) and (
-                self.version is None or self.version in requirement.versions
-            ):
+            judged = requirement.how in ("checked", "observed") or requirement.id in self.rules
+            if requirement.id not in self.rules:
+                judged &= _concerns(requirement, self.side)
+                judged &= applies_to(requirement, self.medium)
+            if judged and (self.version is None or self.version in requirement.versions):
                 yield requirement
 
     def failed_rules(self, *, strict: bool = False) -> list[str]:
@@ -258,18 +258,6 @@ def _demand_as_json(demand: Demand | None) -> dict[str, str] | None:
     if demand is None:
         return None
     return {"place": demand.label, "url": demand.url, "words": demand.words}
-
-
-@cache
-def _judged_rules(side: Side | None, medium: Medium, _: int) -> frozenset[str]:
-    """Return the rules about a side and a medium that are judged, of a number of known rules."""
-    return frozenset(
-        rule.id
-        for rule in requirements().values()
-        if rule.how in ("checked", "observed")
-        and _concerns(rule, side)
-        and applies_to(rule, medium)
-    )
 
 
 def _concerns(requirement: Requirement, side: Side | None) -> bool:

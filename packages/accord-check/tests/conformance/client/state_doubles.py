@@ -306,9 +306,9 @@ def begins_idle(between: Between) -> None:
 
 # Histories, and data outside of sessions.
 
-bends(
-    "R-SESS-17", 2, plays="check: state/title", does=look_around, name="appends_what_is_replayed"
-)(at(MESSAGE, as_chunks, messageId="replayed"))
+bends("R-SESS-17", 2, plays="check: state", does=look_around, name="appends_what_is_replayed")(
+    at(MESSAGE, as_chunks, messageId="replayed")
+)
 gone_at("R-PROV-11", 1, 2, plays=None, does=look_around)(
     lambda message: "providers" in (message.get("result") or {})
 )

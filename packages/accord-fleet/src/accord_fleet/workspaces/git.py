@@ -18,6 +18,7 @@ from typing import NamedTuple
 import filelock
 import platformdirs
 
+from accord.local.run import kill_process
 from accord.text.excerpt import one_line
 from accord.text.secrets import plain_url, redacted_text
 from accord_fleet.types import AttemptFailed
@@ -106,7 +107,8 @@ async def git(
     finally:
         if process.returncode is None:
             _kill(process)
-            await asyncio.shield(asyncio.gather(reading, process.wait(), return_exceptions=True))
+            ending = kill_process(process)  # which reads what nobody reads any more
+            await asyncio.shield(asyncio.gather(reading, ending, return_exceptions=True))
     if status not in allowed and not cut:
         why = errors.decode("utf-8", "replace").strip() or f"exit status {status}"
         raise WorkspaceError(f"{_named(args)}: {redacted_text(one_line(why))}")
@@ -154,12 +156,15 @@ async def _read(
 ) -> tuple[bytes, bool]:
     assert stream is not None
     kept = bytearray()
+    cut = False
     while chunk := await stream.read(_CHUNK):
+        if cut:
+            continue  # the end of the process comes after all that it has written
         kept += chunk
         if limit is not None and len(kept) > limit:
             _kill(process)
-            return bytes(kept[:limit]), True
-    return bytes(kept), False
+            cut = True
+    return bytes(kept[:limit] if cut else kept), cut
 
 
 async def _last_bytes(stream: asyncio.StreamReader | None) -> bytes:
