@@ -39,6 +39,12 @@ if TYPE_CHECKING:
         SessionStatus as SessionStatus,
     )
     from accord.client.ask import AskResult as AskResult, ask as ask
+    from accord.client.budget import (
+        Budget as Budget,
+        LimitReached as LimitReached,
+        SpendingLedger as SpendingLedger,
+        Spent as Spent,
+    )
     from accord.client.connect import ConnectedAgent as ConnectedAgent, connect as connect
     from accord.client.events import (
         AgentTerminal as AgentTerminal,
@@ -130,6 +136,7 @@ else:
             "accord.agent.work": "SteeringMessage",
             "accord.client.agent_adapter": "SessionInfo SessionStatus",
             "accord.client.ask": "AskResult ask",
+            "accord.client.budget": "Budget LimitReached SpendingLedger Spent",
             "accord.client.connect": "ConnectedAgent connect",
             "accord.client.events": (
                 "AgentTerminal CommandsChanged Compaction ContentChunk MessageReplaced ModeChanged "

@@ -10,6 +10,7 @@ __all__ = (
     "AccordError",
     "AuthRequired",
     "BacklogExceeded",
+    "BudgetExceeded",
     "CancelTimeout",
     "ConnectionClosed",
     "ConnectionLost",
@@ -39,6 +40,7 @@ __all__ = (
     "StoreUnavailable",
     "TransportError",
     "TurnInterrupted",
+    "UnmeteredAgent",
     "UnsupportedVersion",
     "VersionNotOffered",
 )
@@ -104,6 +106,18 @@ class CancelTimeout(RemoteProtocolError):
 
 class SteerTimeout(RemoteProtocolError):
     """The agent did not say in time what became of a message; it may have it."""
+
+
+class BudgetExceeded(AccordError):
+    """A budget leaves nothing for a prompt, which was not sent; `limit` is a `LimitReached`."""
+
+    def __init__(self, message: str, limit: Any = None) -> None:
+        super().__init__(message)
+        self.limit = limit
+
+
+class UnmeteredAgent(AccordError):
+    """A budget limits what the agent is not known to report."""
 
 
 class UnsupportedVersion(RemoteProtocolError):

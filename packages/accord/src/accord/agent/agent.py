@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from accord import roles
 from accord.agent.hooks import check_hooks, connections_of, registry_of
@@ -58,6 +58,8 @@ class Agent:
     """Where sessions are stored, so that they can be listed, loaded, resumed and deleted."""
     steering: bool = False
     """Whether `prompt` reads what the user says while it works: see `Turn.steering`."""
+    reports: frozenset[Literal["tokens", "cost"]] = frozenset()
+    """What the agent reports of what it uses, so that clients can limit it."""
     unstable: bool = False
     """Whether the agent supports unstable parts of the protocol.
 

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
@@ -69,6 +69,8 @@ class AgentHooks(Protocol):
     def system_prompt(self) -> frozenset[str]: ...
     @property
     def steering(self) -> bool: ...
+    @property
+    def reports(self) -> frozenset[Literal["tokens", "cost"]]: ...
     @property
     def unstable(self) -> bool: ...
     @property

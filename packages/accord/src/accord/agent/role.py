@@ -63,7 +63,10 @@ class SharedRole:
 
 def initialize_meta(agent: AgentHooks) -> dict[str, Any] | None:
     """Return the `_meta` of the response to `initialize`."""
-    return ADVERTISED if can_be_steered(agent) else None
+    meta: dict[str, Any] = dict(ADVERTISED) if can_be_steered(agent) else {}
+    if agent.reports:
+        meta["accord"] = {"reports": sorted(agent.reports)}
+    return meta or None
 
 
 def implementation_to_wire(types: VersionTypes, agent: AgentHooks) -> Any:

@@ -8,9 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import contextmanager
 from copy import copy
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 from msgspec import Struct
 
@@ -57,6 +66,9 @@ from accord.types.steering import (
 )
 from accord.version import ProtocolVersion
 from accord.wire.protocol import Method
+
+if TYPE_CHECKING:
+    from accord.client.budget import SessionMeter
 
 # Applies the updates of one session to its transcript, and passes its events to consumers.
 #
@@ -195,6 +207,7 @@ class SessionEventStream:
         "drops_history",
         "is_cancelling",
         "is_released",
+        "meter",
         "on_disconnect",
         "on_event",
         "on_release",
@@ -216,6 +229,7 @@ class SessionEventStream:
         # Says something to the agent in the running turn.
         self.steer: Callable[..., Coroutine[Any, Any, Any]] | None = None
         self.questions: int = 0  # to the user, which are not answered yet
+        self.meter: SessionMeter | None = None  # if the client has a budget
         self.on_event: Callable[[Event], None] | None = None  # called for all events except `Text`
         self.on_disconnect: Callable[[BaseException], None] | None = None
         # Called when the session is closed or loaded again, if an event would end the turn.
@@ -276,6 +290,8 @@ class SessionEventStream:
     def publish(self, event: Event, size: int = 0) -> None:
         """Apply an event to the transcript and pass it to the consumers."""
         self.transcript.apply(event)
+        if self.meter is not None:
+            self.meter.on_event(event)
         if type(event) is Subagent and self.on_subagent is not None:
             self.on_subagent(self.session_id, event.id)
         queue = self.queue
@@ -286,6 +302,19 @@ class SessionEventStream:
         queue.put(event, size)
         if self.on_event is not None:
             self.on_event(event)
+
+    @contextmanager
+    def question(self) -> Generator[None, None, None]:
+        """Enclose a question to the user: no steer cancels it, and its time is not counted."""
+        self.questions += 1
+        if self.meter is not None:
+            self.meter.pause()
+        try:
+            yield
+        finally:
+            self.questions -= 1
+            if self.meter is not None:
+                self.meter.resume()
 
     def subscribe(self, backlogs: Backlogs) -> EventQueue:
         """Return a queue of the following events outside turns."""

@@ -21,6 +21,9 @@ from accord.types.content import ContentBlock
 from accord.types.session import StopReason, TokenUsage
 from accord.types.validation import require_type
 
+if TYPE_CHECKING:
+    from accord.client.budget import LimitReached, Spent
+
 MAX_INTERRUPTS = 2  # then the agent's process is not waited for
 
 # Arguments of `ask` itself; the first two may have been given by position.
@@ -36,6 +39,10 @@ class AskResult(Struct, frozen=True, kw_only=True):
     stop_reason: StopReason
     transcript: Transcript
     token_usage: TokenUsage | None = None
+    limit: LimitReached | None = None
+    """The limit of the budget that the turn has reached."""
+    spent: Spent | None = None
+    """What the turn has used, if it had a budget."""
 
     def __str__(self) -> str:
         return self.text
@@ -97,6 +104,8 @@ def ask(
                 stop_reason=stop_reason,
                 transcript=session.transcript,
                 token_usage=turn.token_usage,
+                limit=turn.limit,
+                spent=turn.spent,
             )
 
     return _wait_for(run())

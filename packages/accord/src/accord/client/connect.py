@@ -8,7 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -49,6 +56,7 @@ from accord.version import ProtocolVersion, __version__
 
 if TYPE_CHECKING:
     from accord import v1, v2
+    from accord.client.budget import Budget, Ledger
     from accord.roles.binding import Role
     from accord.roles.remote import Remote
 
@@ -220,6 +228,9 @@ class ConnectOptions(TypedDict, total=False):
     observers: Sequence[Observer]
     versions: Iterable[ProtocolVersion]
     initialize_timeout_s: float
+    budget: Budget | Sequence[Budget] | None
+    ledger: Ledger | None
+    unmetered: Collection[str]
 
 
 @must_enter(
@@ -252,6 +263,9 @@ async def connect(
     observers: Sequence[Observer] = (),
     versions: Iterable[ProtocolVersion] = (1, 2),
     initialize_timeout_s: float = 120.0,
+    budget: Budget | Sequence[Budget] | None = None,
+    ledger: Ledger | None = None,
+    unmetered: Collection[str] = (),
 ) -> AsyncGenerator[ConnectedAgent, None]:
     """Connect to an agent in the newest protocol version that both sides support.
 
@@ -281,6 +295,11 @@ async def connect(
     resumed: their transcripts continue. Requests in progress fail, new ones wait. A running turn
     ends with `TurnInterrupted`, unless a v2 agent reports its state. If the agent cannot be
     reached again, everything ends with `ConnectionLost`.
+
+    `budget` limits what each turn, session or day may use: the turn that reaches a limit is
+    cancelled, and its `limit` says which one. Limits of tokens and cost need an agent that reports
+    them; one that does not is refused with `UnmeteredAgent`, unless its name is in `unmetered`.
+    `ledger` keeps what sessions and days have used; budgets of days have one by default.
 
     Raises `TransportError` if the agent cannot be started or reached, `UnsupportedVersion` if it
     supports none of `versions`, `RequestError` if it refuses `initialize`, and `TimeoutError` if
@@ -329,6 +348,11 @@ async def connect(
         raise TypeError("connect(reconnect=…): expected a URL or a function, got a transport")
     async with connection(versions) as remote:
         adapter = _classes(remote.spec.version)[1](remote)
+        if budget is not None:
+            from accord.client.budget import Budgets
+
+            meta = remote.initialized.meta
+            handlers.budgets = Budgets.of(budget, ledger, adapter.info.name, meta, unmetered)
         remote.connection.flow.reads_others = handlers.reads_others
         handlers.files.set_agent(adapter.info)
         if reconnect:
@@ -655,4 +679,8 @@ class ConnectedAgent:
             stream.publish(OptionsChanged(opened.options))
         if opened.commands is not None:
             stream.publish(CommandsChanged(opened.commands))
+        if handlers.budgets is not None:
+            used = stream.transcript.usage
+            cost = None if used is None or used.cost is None else used.cost.amount
+            stream.meter = handlers.budgets.meter(opened.session_id, cost)
         return ClientSession(stream, self._adapter, handlers, setup)

@@ -49,6 +49,7 @@ from accord.types.permission import PermissionOption
 from accord.types.session import AuthStatus
 
 if TYPE_CHECKING:
+    from accord.client.budget import Budgets
     from accord.mcp.bridges import SessionTools
     from accord.mcp.provider import McpProvider
 
@@ -194,6 +195,7 @@ class ClientHandlers:
         self.files: ClientFiles = files or ClientFiles(None)
         self.terminals = terminals
         self.tools: ClientTools = ClientTools()
+        self.budgets: Budgets | None = None
         self.on_elicit_form = on_elicit_form
         self.on_elicit_url = on_elicit_url
         self.unstable = unstable

@@ -33,6 +33,7 @@ from accord.types.must_await import must_await, must_enter
 from accord.types.session import SessionOption
 
 if TYPE_CHECKING:
+    from accord.client.budget import Spent
     from accord.client.handlers import ClientHandlers
 
 log: logging.Logger = logging.getLogger("accord.client")
@@ -148,6 +149,11 @@ class ClientSession(SessionView):
         return ClientTurn(
             self._stream, self._adapter, contents, cancel_timeout_s=cancel_timeout_s, meta=meta
         )
+
+    @property
+    def spent(self) -> Spent | None:
+        """What the session has used; None without a budget."""
+        return None if self._stream.meter is None else self._stream.meter.session
 
     @must_await("session")
     async def steer(self, *contents: ContentBlock, fallback: Fallback = "queue") -> Steered:

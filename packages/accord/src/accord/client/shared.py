@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from msgspec.structs import replace
@@ -369,11 +370,8 @@ class SharedClientRole:
     async def _decide(self, stream: SessionEventStream, request: PermissionRequest) -> Any:
         """Return the response to a permission request."""
         types = self.types
-        stream.questions += 1
-        try:
+        with stream.question():
             option = await self._handlers.decide_permission(stream, request)
-        finally:
-            stream.questions -= 1
         outcome = (
             types.CancelledPermissionOutcome()
             if option is None
@@ -382,9 +380,15 @@ class SharedClientRole:
         return types.RequestPermissionResponse(outcome=outcome)
 
     async def create_elicitation(self, params: Any, context: Any) -> Any:
-        types, handlers = self.types, self._handlers
+        handlers = self._handlers
         session_id = getattr(params, "session_id", None)  # a mode of an unknown type has none
         session_id = session_id if isinstance(session_id, str) else None
+        stream = handlers.event_streams.get(session_id or "")
+        with nullcontext() if stream is None else stream.question():
+            return await self._elicit(params, session_id)
+
+    async def _elicit(self, params: Any, session_id: str | None) -> Any:
+        types, handlers = self.types, self._handlers
         match params:
             case types.ElicitationFormMode() if handlers.on_elicit_form is not None:
                 schema = to_builtins(params.requested_schema)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -56,6 +56,9 @@ from accord.types.must_await import MustEnter, must_await
 from accord.types.session import StopReason, TokenUsage
 from accord.types.steering import SteeringOutcome
 from accord.types.tool_calls import TerminalView
+
+if TYPE_CHECKING:
+    from accord.client.budget import LimitReached, Spent
 
 log: logging.Logger = logging.getLogger("accord.client")
 
@@ -127,6 +130,8 @@ class ClientTurn(MustEnter):
         """The tokens that the last prompt of the turn used, if the agent reports them."""
         self.error: BaseException | None = None
         """Why the turn failed."""
+        self.limit: LimitReached | None = None
+        """The limit of the budget that the turn has reached: it was cancelled for it."""
         self._stream = stream
         self._adapter = adapter
         self.meta: Meta | None = None
@@ -142,6 +147,7 @@ class ClientTurn(MustEnter):
         self._sent = asyncio.Event()  # the prompt was sent, or the turn has ended
         self._has_ended = asyncio.Event()
         self._deadline: asyncio.TimerHandle | None = None  # of the end of a cancelled turn
+        self._time_limit: asyncio.TimerHandle | None = None  # of the budget
         self._completion = PromptCompletion(None)
         # What was said while it ran.
         self._prompt_end: asyncio.Future[TurnResult | None] | None = None  # None: of the turn
@@ -177,6 +183,11 @@ class ClientTurn(MustEnter):
         return [item for item in items if isinstance(item, ToolCall)]
 
     @property
+    def spent(self) -> Spent | None:
+        """What the turn has used, or the last turn of its session; None without a budget."""
+        return None if self._stream.meter is None else self._stream.meter.turn
+
+    @property
     def _items(self) -> slice:
         """The place of the turn's items in the transcript."""
         starts = self._stream.turn_starts
@@ -193,6 +204,10 @@ class ClientTurn(MustEnter):
             raise stream.disconnect_error
         if stream.is_released:
             raise LocalProtocolError("The session was closed or loaded again: use the new session")
+        if stream.meter is not None:
+            stream.meter.begin_turn()
+            stream.meter.on_limit = self._on_limit
+            self._check_time()
         self._number = len(stream.turn_starts)
         stream.turn_starts.append(len(stream.transcript.items))
         self._agent_text = AgentText(stream.turn_starts[-1])
@@ -525,7 +540,10 @@ class ClientTurn(MustEnter):
         if self._has_ended.is_set() or self._prompt_end.done():
             return
         self._is_settled = True
+        if (meter := self._stream.meter) is not None:
+            meter.end_prompt(ended.token_usage)  # it may reach a limit, which cancels the turn
         goes_on = self._is_cut or (ended.error is None and ended.stop_reason != "cancelled")
+        goes_on = goes_on and self.limit is None
         if goes_on and not self._is_cancelled and self._has_more:
             self._prompt_end.set_result(ended)
         else:
@@ -578,6 +596,26 @@ class ClientTurn(MustEnter):
         self._end(TurnResult(stop_reason="error"), error)
         self._adapter.remote.connection.spawn(self._stop())
 
+    def _on_limit(self, limit: LimitReached) -> None:
+        """Cancel the turn: it has reached a limit of the budget."""
+        self.limit = limit
+        self._adapter.remote.connection.spawn(self._cancel_for_limit())
+
+    async def _cancel_for_limit(self) -> None:
+        with suppress(AccordError):
+            await self.cancel()
+
+    def _check_time(self) -> None:
+        """Check the time of the budget, now and when it may be over."""
+        meter = self._stream.meter
+        if meter is None or self._has_ended.is_set():
+            return
+        meter.check_time()
+        left = meter.seconds_left
+        if left is not None and self.limit is None:
+            loop = asyncio.get_running_loop()
+            self._time_limit = loop.call_later(max(left, 0.01), self._check_time)
+
     async def _stop(self) -> None:
         with suppress(AccordError):
             await self._adapter.cancel(self._stream.session_id)
@@ -588,6 +626,10 @@ class ClientTurn(MustEnter):
         within = f"within {timeout_s:g} seconds after it was cancelled"
         error = CancelTimeout(f"The agent did not end the turn {within}")
         self._end(TurnResult(stop_reason="error"), error)
+        if self.limit is not None:
+            log.warning("! %s, and the agent goes on: the connection is closed", self.limit)
+            connection = self._adapter.remote.connection
+            connection.spawn(connection.aclose())
         if self._call is not None:
             self._call.cancel()
 
@@ -646,10 +688,13 @@ class ClientTurn(MustEnter):
             if second.task is not None:
                 second.task.cancel()
         self._second.clear()
-        if self._deadline is not None:
-            self._deadline.cancel()
+        for timer in (self._deadline, self._time_limit):
+            if timer is not None:
+                timer.cancel()
         stream = self._stream
         if stream.queue is self._queue:
+            if stream.meter is not None:
+                stream.meter.end_turn()
             stream.steer = None
             stream.queue = stream.on_event = stream.on_disconnect = stream.on_release = None
             stream.is_cancelling = False

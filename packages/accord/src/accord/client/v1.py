@@ -418,6 +418,8 @@ class ClientRoleV1(SharedClientRole, v1.ClientRole):
     ) -> v1.WriteTextFileResponse:
         setup = self._handlers.session_setup(params.session_id)
         await self._handlers.files.write(setup, params.path, params.content)
+        if (meter := self._stream(params.session_id).meter) is not None:
+            meter.wrote(params.path)
         return v1.WriteTextFileResponse()
 
     def create_terminal(

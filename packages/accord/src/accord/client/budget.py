@@ -1,0 +1,677 @@
+"""Budgets: what a turn, a session or a day may use, and what they have used.
+
+A `Budget` is a limit, and `Spent` an account. `SessionMeter` counts the events of one session, and
+calls `on_limit` when its running turn reaches a limit: whoever runs the turn cancels it. Clients
+(`connect(budget=…)`) and proxies (`accord.proxy.budget`) use the same meter. A `SpendingLedger`
+keeps the account of sessions and days in an SQLite file that processes share.
+
+What is counted: the cost that the agent reports for its session, as far as it grows; the tokens
+that it reports at the end of a prompt, and until then its context usage each time it changes,
+because that is a request of its model; seconds in which no question to the user is open; tool
+calls; the files in diffs, and those that the client writes for the agent.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias, cast, get_args
+
+from msgspec import Struct
+
+from accord.client.events import Event, ToolCall, UsageChanged
+from accord.errors import BudgetExceeded, UnmeteredAgent
+from accord.text.excerpt import excerpt, nearest
+from accord.types.session import TokenUsage
+from accord.types.tool_calls import Diff
+from accord.types.validation import ValidatedStruct, require_types
+
+# Limits.
+
+LimitName: TypeAlias = Literal["tokens", "cost", "seconds", "tool_calls", "changed_files"]
+Period: TypeAlias = Literal["turn", "session", "day"]
+
+LIMITS: tuple[LimitName, ...] = get_args(LimitName)
+PERIODS: tuple[Period, ...] = get_args(Period)
+_COUNTED: tuple[LimitName, ...] = (
+    "tool_calls",
+    "changed_files",
+)  # each may be used up; the next one is too many
+_REPORTED: tuple[LimitName, ...] = ("tokens", "cost")  # by the agent
+
+
+class Budget(ValidatedStruct, frozen=True, kw_only=True):
+    """What may be used `per` turn, session, or day (UTC); None is unlimited.
+
+    `cost` is in the currency, or in another unit of the agent, such as credits.
+
+    Raises `ValueError` for a limit that is not more than 0, and if there is none.
+    """
+
+    tokens: int | None = None
+    cost: float | None = None
+    currency: str = "USD"
+    seconds: float | None = None
+    tool_calls: int | None = None
+    changed_files: int | None = None
+    per: Period = "turn"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.per not in PERIODS:
+            raise ValueError(f"Budget(per=…): expected {_either(PERIODS)}, got {self.per!r}")
+        for name in LIMITS:
+            value = self.limit(name)
+            if value is not None and not 0 < value < float("inf"):
+                raise ValueError(
+                    f"Budget({name}=…): expected more than 0, got {value!r}; without a value it is"
+                    " unlimited"
+                )
+        if all(self.limit(name) is None for name in LIMITS):
+            raise ValueError(f"Budget(…): expected a limit: {_either(LIMITS)}")
+
+    def limit(self, name: LimitName) -> float | None:
+        """Return one limit by its name."""
+        return cast("float | None", getattr(self, name))
+
+    @classmethod
+    def parse(cls, text: str) -> tuple[Budget, ...]:
+        """Return the budgets of a text such as `cost=2 USD, tokens=200k/session, time=10m`.
+
+        Each part is `name=amount`, with `/session` or `/day` if it is not for each turn. Raises
+        `ValueError`, which says what is expected, for anything else.
+        """
+        found: dict[Period, dict[str, Any]] = {}
+        for part in text.split(","):
+            name, equals, amount = part.partition("=")
+            amount, slash, period = amount.partition("/")
+            per = period.strip() if slash else "turn"
+            if not equals or per not in PERIODS:
+                raise ValueError(
+                    f"Expected parts such as cost=2, tokens=200k/session or time=10m/day, got"
+                    f" {excerpt(repr(part.strip()), 60)}"
+                )
+            fields = found.setdefault(cast("Period", per), {})
+            for field, value in parse_limit(name, amount).items():
+                if field in fields:
+                    raise ValueError(f"Expected one limit of {field} for each {per}, got two")
+                fields[field] = value
+        return tuple(cls(**fields, per=per) for per, fields in found.items())
+
+
+_NAMES: dict[str, LimitName] = {
+    "tokens": "tokens", "cost": "cost", "seconds": "seconds", "time": "seconds",
+    "tool_calls": "tool_calls", "tools": "tool_calls",
+    "changed_files": "changed_files", "files": "changed_files",
+}  # fmt: skip
+_AMOUNT = re.compile(r"(\d[\d_]*(?:\.\d+)?)\s*(\S.*)?")
+_TIMES = {"": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_COUNTS = {"": 1.0, "k": 1e3, "m": 1e6}
+_SIGNS = {"$": "USD", "€": "EUR", "£": "GBP"}
+
+
+def parse_limit(name: str, value: object) -> dict[str, Any]:
+    """Return the fields of `Budget` for one limit, such as `cost` and `2 USD`.
+
+    Raises `ValueError`, which says what is expected, for an unknown name, amount or unit.
+    """
+    key = name.strip().replace("-", "_")
+    field = _NAMES.get(key)
+    if field is None:
+        near = nearest(key, _NAMES)
+        meant = "" if near is None else f"; did you mean {near}?"
+        raise ValueError(
+            f"Unknown limit {excerpt(repr(name.strip()), 60)}: expected {_either(LIMITS)}{meant}"
+        )
+    text = str(value).strip()
+    sign, rest = (text[:1], text[1:]) if text[:1] in _SIGNS else ("", text)
+    matched = _AMOUNT.fullmatch(rest.strip())
+    if isinstance(value, bool) or matched is None:
+        raise ValueError(_amount_error(field, text))
+    amount, unit = float(matched[1].replace("_", "")), (matched[2] or "").strip()
+    if amount <= 0:
+        raise ValueError(f"{field}={excerpt(text, 40)}: expected more than 0")
+    if field == "cost":
+        return {"cost": amount, "currency": _SIGNS[sign] if sign else unit or "USD"}
+    scale = (_TIMES if field == "seconds" else _COUNTS).get(unit.lower())
+    if sign or scale is None:
+        raise ValueError(_amount_error(field, text))
+    whole = amount * scale
+    if field == "seconds":
+        return {field: whole}
+    if whole != int(whole):
+        raise ValueError(f"{field}={excerpt(text, 40)}: expected a whole number")
+    return {field: int(whole)}
+
+
+def _amount_error(field: LimitName, text: str) -> str:
+    expected = {
+        "cost": "an amount such as 2 USD or $2",
+        "seconds": "a time such as 90s, 10m or 1h",
+    }.get(field, "a number such as 50 or 200k")
+    return f"{field}={excerpt(text, 40)}: expected {expected}"
+
+
+def budgets_of(where: str, given: object) -> tuple[Budget, ...]:
+    """Return the budgets that a program gives: one, several, or None."""
+    if given is None:
+        return ()
+    if isinstance(given, Budget):
+        return (given,)
+    return tuple(cast("list[Budget]", require_types(where, given, Budget)))
+
+
+# What was used.
+
+
+class Spent(Struct, frozen=True, kw_only=True):
+    """What was used, as far as the agent reports it; None where it reports nothing.
+
+    `is_estimate` is whether the tokens are counted by the context usage, because the agent has
+    not reported them.
+    """
+
+    tokens: int | None = None
+    cost: float | None = None
+    currency: str | None = None
+    seconds: float = 0.0
+    tool_calls: int = 0
+    changed_files: int = 0
+    is_estimate: bool = False
+
+    def __str__(self) -> str:
+        about = "about " if self.is_estimate else ""
+        parts = [] if self.tokens is None else [f"{about}{shown('tokens', self.tokens)}"]
+        if self.cost is not None:
+            parts.append(shown("cost", self.cost, self.currency or "USD"))
+        parts.append(shown("seconds", self.seconds))
+        counts = ((name, getattr(self, name)) for name in _COUNTED)
+        parts += [shown(name, count) for name, count in counts if count]
+        return ", ".join(parts)
+
+
+class LimitReached(Struct, frozen=True, kw_only=True):
+    """The limit of a budget that was reached, and what was spent at that moment."""
+
+    name: LimitName
+    per: Period
+    spent: float
+    allowed: float
+    unit: str = ""
+    """The currency of a cost."""
+    reason: str = ""
+    """Why it counts as reached, if what is spent cannot be compared."""
+
+    def __str__(self) -> str:
+        limit = shown(self.name, self.allowed, self.unit)
+        if self.reason:
+            return f"Limit of the {self.per} ({limit}): {self.reason}"
+        used = shown(self.name, self.spent, self.unit)
+        return f"Limit of the {self.per} reached: {used} of {limit}"
+
+
+def shown(name: LimitName, amount: float, unit: str = "") -> str:
+    """Return an amount for people, such as `1,200 tokens` or `0.25 USD`."""
+    match name:
+        case "cost":
+            digits = 2 if amount >= 0.1 or amount == 0 else 4
+            return f"{amount:,.{digits}f} {excerpt(unit, 20)}"
+        case "seconds":
+            return f"{amount:,.0f} s" if amount >= 10 else f"{amount:,.1f} s"
+        case _:
+            noun = name.replace("_", " ")
+            return f"{amount:,.0f} {noun.removesuffix('s') if amount == 1 else noun}"
+
+
+# The account of sessions and days, which outlives the process.
+
+
+class Ledger(Protocol):
+    """Keeps accounts; a key names a session, or a principal and a day."""
+
+    principal: str
+    """The user whose days are counted."""
+
+    def read(self, key: str) -> Mapping[str, float]:
+        """Return the amounts of an account by their names; empty if there is none."""
+        ...
+
+    def add(self, amounts: Iterable[tuple[str, str, float]]) -> None:
+        """Add amounts to accounts, each by key and name; all are kept, or none."""
+        ...
+
+
+_LEDGER = """
+CREATE TABLE IF NOT EXISTS spent (
+    key TEXT NOT NULL, name TEXT NOT NULL, amount REAL NOT NULL, PRIMARY KEY (key, name)
+) WITHOUT ROWID
+"""
+_ADD = """
+INSERT INTO spent VALUES (?, ?, ?)
+ON CONFLICT DO UPDATE SET amount = amount + excluded.amount
+"""
+
+
+class SpendingLedger:
+    """Accounts in an SQLite file, which several processes may share.
+
+    What was added survives a kill of the process. `principal` is the user whose days are counted.
+    Only its owner can read the file. Raises `sqlite3.OperationalError` for a file that cannot be
+    written, or that is locked for 5 s.
+    """
+
+    def __init__(self, path: str | Path | None = None, *, principal: str = "") -> None:
+        self.path: Path = default_ledger() if path is None else Path(path)
+        self.principal: str = principal
+        self._opened: sqlite3.Connection | None = None
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        if self._opened is None:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+            db = sqlite3.connect(self.path, timeout=5.0, isolation_level=None)
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA synchronous=NORMAL")
+            db.execute(_LEDGER)
+            self._opened = db
+        return self._opened
+
+    def read(self, key: str) -> Mapping[str, float]:
+        return dict(self._db.execute("SELECT name, amount FROM spent WHERE key = ?", (key,)))
+
+    def add(self, amounts: Iterable[tuple[str, str, float]]) -> None:
+        db = self._db
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            db.executemany(_ADD, amounts)
+        except BaseException:
+            db.execute("ROLLBACK")
+            raise
+        db.execute("COMMIT")
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+
+def default_ledger() -> Path:
+    """Return the file of the accounts of this user, in the folder for the state of programs."""
+    if os.name == "nt":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    else:
+        base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    return base / "accord" / "spent.sqlite3"
+
+
+# Agents that report what they use.
+
+_TOKENS = frozenset({"tokens"})
+_BOTH = frozenset({"tokens", "cost"})
+REPORTS: dict[str, frozenset[str]] = {
+    "@agentclientprotocol/claude-agent-acp": _BOTH,
+    "@agentclientprotocol/codex-acp": _TOKENS,
+    "@mistralai/mistral-vibe": _TOKENS,
+    "accord-coder": _BOTH,
+    "bub": _TOKENS,
+    "copilot": _TOKENS,
+    "hermes-agent": _TOKENS,
+    "opencode": _TOKENS,
+    "qwen-code": _TOKENS,
+}
+"""What agents are known to report, by their names in small letters, as recordings of them show."""
+
+
+def reports_of(name: str, meta: Mapping[str, Any] | None) -> frozenset[str]:
+    """Return what an agent reports: `tokens`, `cost`; it may say so in its `_meta`."""
+    said: Any = (meta or {}).get("accord")
+    listed: Any = cast("Any", said).get("reports") if isinstance(said, dict) else None
+    known = REPORTS.get(name.lower(), frozenset())
+    if isinstance(listed, list):
+        return known | {str(one) for one in cast("list[Any]", listed)}
+    return known
+
+
+def require_metered(
+    budgets: Iterable[Budget],
+    name: str,
+    meta: Mapping[str, Any] | None,
+    unmetered: Collection[str] = (),
+) -> None:
+    """Raise `UnmeteredAgent` for a limit of what an agent does not report.
+
+    Agents that are listed in `unmetered`, by name, are allowed: their limits have an effect only
+    if they report what they use after all.
+    """
+    if name in unmetered:
+        return
+    reports = reports_of(name, meta)
+    for budget in budgets:
+        for limit in _REPORTED:
+            if budget.limit(limit) is not None and limit not in reports:
+                raise UnmeteredAgent(
+                    f"The agent {excerpt(repr(name), 60)} is not known to report its {limit}, so"
+                    f" a limit of {limit} has no effect. Limit seconds, tool_calls or"
+                    f" changed_files, or allow the agent by its name as unmetered"
+                )
+
+
+# The meter of a session.
+
+
+class _Account:
+    """What was used in a turn, a session or a day."""
+
+    def __init__(self, amounts: Mapping[str, float] | None = None) -> None:
+        self.amounts: dict[str, float] = dict(amounts or {})
+
+    def add(self, name: str, amount: float) -> None:
+        self.amounts[name] = max(self.amounts.get(name, 0.0) + amount, 0.0)
+
+    def spent(self, currency: str | None, *, is_estimate: bool) -> Spent:
+        get = self.amounts.get
+        tokens, cost = get("tokens"), get(_cost_in(currency or ""))
+        return Spent(
+            tokens=None if tokens is None else int(tokens),
+            cost=cost,
+            currency=None if cost is None else currency,
+            seconds=get("seconds", 0.0),
+            tool_calls=int(get("tool_calls", 0)),
+            changed_files=int(get("changed_files", 0)),
+            is_estimate=is_estimate and tokens is not None,
+        )
+
+
+class SessionMeter:
+    """Counts what one session uses; one turn runs at a time.
+
+    `begin_turn` and `end_turn` enclose a turn, `end_prompt` is called for each prompt of it that
+    the agent has ended, and `on_event` for all events of the session, also outside turns.
+    """
+
+    def __init__(
+        self,
+        budgets: Sequence[Budget],
+        session_id: str = "",
+        ledger: Ledger | None = None,
+        *,
+        cost_before: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.on_limit: Callable[[LimitReached], None] | None = None
+        """Called at most once in a turn, when it reaches a limit."""
+        self.reached: LimitReached | None = None
+        """The limit that the turn has reached, the last one if none runs."""
+        self._budgets = tuple(budgets)
+        self._ledger = ledger
+        self._key = f"session {session_id}"
+        self._clock = clock
+        kept: Mapping[str, float] = {} if ledger is None else ledger.read(self._key)
+        self._session = _Account(kept)
+        self._turn = _Account()
+        self._runs = False
+        self._since: float | None = None  # the time that is not counted yet
+        self._unsaved = 0.0  # seconds that the ledger does not have
+        self._paused = 0
+        # What the agent has reported.
+        self._cost = kept.get(_REPORTED_COST, 0.0) if cost_before is None else cost_before
+        self._currency: str | None = None
+        self._foreign: str | None = None  # a currency that no budget has
+        self._used: int | None = None  # tokens of the context
+        self._estimate = 0.0  # of the running prompt
+        self._is_estimate = False
+        self._calls: set[str] = set()
+        self._files: set[str] = set()  # of the session
+        self._turn_files: set[str] = set()
+
+    @property
+    def turn(self) -> Spent:
+        """What the running turn has used, or the last one."""
+        self._count_time()
+        return self._turn.spent(self._currency, is_estimate=self._is_estimate)
+
+    @property
+    def session(self) -> Spent:
+        """What the session has used."""
+        self._count_time()
+        return self._session.spent(self._currency, is_estimate=self._is_estimate)
+
+    # Turns.
+
+    def begin_turn(self) -> None:
+        """Start counting a turn; raise `BudgetExceeded` if nothing is left for it."""
+        self.reached = None
+        self._turn = _Account()
+        self._turn_files = set()
+        self._estimate, self._is_estimate = 0.0, False
+        if (reached := self._over()) is not None:
+            self.reached = reached
+            raise BudgetExceeded(f"{reached}: the prompt was not sent", reached)
+        self._runs = True
+        self._since = None if self._paused else self._clock()
+
+    def end_prompt(self, usage: TokenUsage | None) -> None:
+        """Take the tokens of a prompt that the agent has ended."""
+        estimate, self._estimate = self._estimate, 0.0
+        if usage is not None and usage.total > 0:
+            self._is_estimate = False
+            self._add("tokens", usage.total - estimate)
+
+    def end_turn(self) -> None:
+        """Stop counting the turn."""
+        self._count_time()
+        self._save_time()
+        self._runs = False
+        self._since = None
+        self.on_limit = None
+
+    def pause(self) -> None:
+        """Stop the time while a question to the user is open."""
+        self._count_time()
+        self._paused += 1
+        self._since = None
+
+    def resume(self) -> None:
+        """Continue the time: the question was answered."""
+        self._paused = max(self._paused - 1, 0)
+        if self._runs and not self._paused:
+            self._since = self._clock()
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the turn may still run; None if its time is unlimited."""
+        self._count_time()
+        left = [
+            budget.seconds - self._account(budget.per).amounts.get("seconds", 0.0)
+            for budget in self._budgets
+            if budget.seconds is not None
+        ]
+        return max(min(left), 0.0) if left else None
+
+    # Events.
+
+    def on_event(self, event: Event) -> None:
+        """Count an event of the session."""
+        if type(event) is ToolCall:
+            self._tool_call(event)
+        elif type(event) is UsageChanged:
+            used = event.usage
+            if self._runs and used.used != self._used and used.used > 0:
+                self._estimate += used.used
+                self._is_estimate = True
+                self._add("tokens", used.used)
+            self._used = used.used
+            if used.cost is not None:
+                self._cost_reported(used.cost.amount, used.cost.currency)
+
+    def wrote(self, path: str) -> None:
+        """Count a file that was written for the agent."""
+        if not self._runs:
+            return
+        path = os.path.normpath(path)
+        is_new = path not in self._files
+        self._files.add(path)
+        if path not in self._turn_files:
+            self._turn_files.add(path)
+            self._add("changed_files", 1, in_session=is_new)
+
+    def _tool_call(self, call: ToolCall) -> None:
+        if self._runs and call.id not in self._calls:
+            self._calls.add(call.id)
+            self._add("tool_calls", 1)
+        if "content" in call.changed or not call.changed:
+            for part in call.content:
+                if isinstance(part, Diff):
+                    for path in (part.path, *part.others):
+                        self.wrote(path)
+
+    def _cost_reported(self, amount: float, currency: str) -> None:
+        if not 0 <= amount < float("inf"):
+            return  # no cost
+        before = self._cost
+        if amount == before and currency == self._currency:
+            return
+        self._cost, self._currency = amount, currency
+        if self._ledger is not None:
+            self._ledger.add([(self._key, _REPORTED_COST, amount - before)])
+        # A smaller cost is that of a new count, all of which is spent.
+        self._keep(_cost_in(currency), amount - before if amount >= before else amount)
+        limits = [one.currency for one in self._budgets if one.cost is not None]
+        is_foreign = any(currency.upper() != limit.upper() for limit in limits)
+        self._foreign = currency if is_foreign else None
+        self._check()
+
+    # Accounts.
+
+    @property
+    def _day(self) -> str:
+        assert self._ledger is not None
+        return f"day {datetime.now(UTC):%Y-%m-%d} {self._ledger.principal}"
+
+    def _account(self, per: Period) -> _Account:
+        if per == "turn":
+            return self._turn
+        if per == "session" or self._ledger is None:
+            return self._session
+        return _Account(self._ledger.read(self._day))
+
+    def _count_time(self) -> None:
+        if self._since is not None:
+            now = self._clock()
+            passed, self._since = now - self._since, now
+            if passed > 0:
+                self._turn.add("seconds", passed)
+                self._session.add("seconds", passed)
+                self._unsaved += passed
+                if self._unsaved >= _SAVED_S:
+                    self._save_time()
+
+    def _save_time(self) -> None:
+        seconds, self._unsaved = self._unsaved, 0.0
+        if self._ledger is not None and seconds:
+            self._ledger.add([(key, "seconds", seconds) for key in (self._key, self._day)])
+
+    def _add(self, name: str, amount: float, *, in_session: bool = True) -> None:
+        self._keep(name, amount, in_session=in_session)
+        self._check()
+
+    def _keep(self, name: str, amount: float, *, in_session: bool = True) -> None:
+        self._turn.add(name, amount)
+        if in_session:
+            self._session.add(name, amount)
+        if self._ledger is not None:
+            keys = (self._key, self._day) if in_session else (self._day,)
+            self._ledger.add([(key, name, amount) for key in keys])
+
+    def check_time(self) -> None:
+        """Call `on_limit` if the time of the turn is over."""
+        self._count_time()
+        self._save_time()
+        self._check()
+
+    def _check(self) -> None:
+        if not self._runs or self.reached is not None:
+            return
+        if (reached := self._over(running=True)) is not None:
+            self.reached = reached
+            if self.on_limit is not None:
+                self.on_limit(reached)
+
+    def _over(self, *, running: bool = False) -> LimitReached | None:
+        """Return a limit that is reached; of a turn that has not begun, one that leaves nothing."""
+        for budget in self._budgets:
+            account: _Account | None = None
+            for name in LIMITS:
+                allowed = budget.limit(name)
+                if allowed is None:
+                    continue
+                unit = budget.currency if name == "cost" else ""
+                if name == "cost" and self._foreign is not None:
+                    reason = f"the agent reports its cost in {excerpt(self._foreign, 20)}"
+                    return LimitReached(
+                        name=name, per=budget.per, spent=0, allowed=allowed, unit=unit,
+                        reason=reason,
+                    )  # fmt: skip
+                account = account or self._account(budget.per)
+                key = _cost_in(budget.currency) if name == "cost" else name
+                spent = account.amounts.get(key, 0.0)
+                may_be_used_up = running and name in _COUNTED
+                if spent > allowed or (spent == allowed and not may_be_used_up):
+                    return LimitReached(
+                        name=name, per=budget.per, spent=spent, allowed=allowed, unit=unit
+                    )
+        return None
+
+
+_SAVED_S = 1.0  # at most this much time is lost with the process
+_REPORTED_COST = "cost that was reported"
+
+
+def _cost_in(currency: str) -> str:
+    return f"cost {currency.upper()}"
+
+
+class Budgets:
+    """The budgets of one connection, and what is kept about its sessions."""
+
+    def __init__(self, budgets: Sequence[Budget], ledger: Ledger | None, agent: str) -> None:
+        self._budgets = budgets
+        self._agent = agent
+        if ledger is None and any(budget.per == "day" for budget in budgets):
+            ledger = SpendingLedger()
+        self._ledger = ledger
+        self._meters: dict[str, SessionMeter] = {}
+
+    @classmethod
+    def of(
+        cls,
+        given: object,
+        ledger: Ledger | None,
+        agent: str,
+        meta: Mapping[str, Any] | None,
+        unmetered: Collection[str],
+    ) -> Budgets | None:
+        """Return what a client gives for an agent; raise `UnmeteredAgent` as `require_metered`."""
+        budgets = budgets_of("connect(budget=…)", given)
+        require_metered(budgets, agent, meta, unmetered)
+        return cls(budgets, ledger, agent)
+
+    def meter(self, session_id: str, cost_before: float | None) -> SessionMeter:
+        """Return the meter of a session that was opened, also again."""
+        meter = self._meters.get(session_id)
+        if meter is None:
+            key = f"{self._agent} {session_id}"
+            meter = SessionMeter(self._budgets, key, self._ledger, cost_before=cost_before)
+            self._meters[session_id] = meter
+        return meter
+
+
+def _either(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
