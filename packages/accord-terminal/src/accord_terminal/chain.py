@@ -18,7 +18,9 @@ from accord.local.run import run_program
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 from accord.transports.stdio import stdio
 from accord_terminal.toolkit.options import (
+    budget_options,
     connection_options,
+    limits_of,
     max_size_option,
     no_redact_option,
     read_token,
@@ -91,6 +93,7 @@ def _show_connection(change: ConnectionChange) -> None:
     metavar="FILE",
     help="Record every hop, for `accord trace`.",
 )
+@budget_options
 @no_redact_option
 @max_size_option
 @click.option(
@@ -100,6 +103,8 @@ def command(
     components: tuple[str, ...],
     config: Path | None,
     trace: Path | None,
+    budget: str | None,
+    unmetered: tuple[str, ...],
     no_redact: bool,
     max_size: float | None,
     explains: bool,
@@ -111,6 +116,9 @@ def command(
     name from `accord agents`. A file (--config) has further settings of each component: its
     folder, environment, token and dialect.
 
+    With --budget, the turn that reaches a limit is cancelled, and what may not be touched is
+    rejected before the editor asks.
+
     Configure this command in the editor as the command of an agent. The components are started
     when the editor connects. If it connects as a conductor, by `proxy/initialize`, all components
     are proxies. The exit status is 0 if the editor ended the connection, and 1 if a component
@@ -119,6 +127,12 @@ def command(
     from accord.proxy.conductor import conduct, with_unique_names
 
     parts = _parts(components, config)
+    if (limits := limits_of(budget, unmetered)) is not None:
+        from accord.proxy.budget import BudgetProxy
+        from accord.proxy.chain import component
+
+        # Next to the agent: what other components make it do counts, too.
+        parts.insert(len(parts) - 1, component(BudgetProxy(limits), name="budget"))
     if explains:
         return _explain(parts)
     recording: AbstractContextManager[HopObserver | None] = nullcontext()

@@ -125,8 +125,8 @@ async def test_completion_shows_what_programs_use() -> None:
         of_session = {name for name in dir(session) if not name.startswith("_")}
         of_transcript = {name for name in dir(session.transcript) if not name.startswith("_")}
     assert of_turn == {
-        *("cancel", "error", "meta", "steer", "stop_reason", "text", "token_usage", "tool_calls"),
-        *("unsent", "wait"),
+        *("cancel", "error", "limit", "meta", "spent", "steer", "stop_reason", "text"),
+        *("token_usage", "tool_calls", "unsent", "wait"),
     }
     assert of_session == {
         *("archive", "cancel", "cancel_terminal", "cancel_tool_call", "close", "cwd"),

@@ -7,11 +7,14 @@ what records.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from accord.client.limits import Limits
 
 # The token for remote agents: read from a file or the environment, never the command line.
 
@@ -71,6 +74,47 @@ def read_token(file: Path | None) -> str | None:
     if not text or len(text.split()) != 1:
         raise click.UsageError(f"--token-file: expected one token in {file}")
     return text
+
+
+def budget_options(command: F) -> F:
+    """Add `--budget` and `--unmetered`; `limits_of` reads their values."""
+    budget = click.option(
+        "--budget",
+        metavar="LIMITS",
+        help="Cancel a turn at a limit: cost=2, tokens=200k/session, time=1h/day; or a file.",
+    )
+    unmetered = click.option(
+        "--unmetered",
+        multiple=True,
+        metavar="NAME",
+        help="Run this agent although it does not report its tokens or cost; can be repeated.",
+    )
+    return budget(unmetered(command))
+
+
+def limits_of(budget: str | None, unmetered: Sequence[str] = ()) -> Limits | None:
+    """Return the limits of `--budget`, from its text or file; None without it."""
+    if budget is None:
+        if unmetered:
+            raise click.UsageError("--unmetered is for --budget")
+        return None
+    from accord.client.budget import Budget
+    from accord.client.limits import Limits, read_limits
+
+    path = Path(budget).expanduser()
+    try:
+        if path.suffix == ".toml" or path.is_file():
+            limits = read_limits(path)
+        else:
+            limits = Limits(budgets=Budget.parse(budget))
+    except ValueError as error:
+        raise click.UsageError(f"--budget: {error}") from None
+    return Limits(
+        budgets=limits.budgets,
+        deny=limits.deny,
+        allow=limits.allow,
+        unmetered=(*limits.unmetered, *unmetered),
+    )
 
 
 Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]

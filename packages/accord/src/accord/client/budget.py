@@ -190,7 +190,10 @@ class Spent(Struct, frozen=True, kw_only=True):
         if self.cost is not None:
             parts.append(shown("cost", self.cost, self.currency or "USD"))
         parts.append(shown("seconds", self.seconds))
-        counts = ((name, getattr(self, name)) for name in _COUNTED)
+        counts: list[tuple[LimitName, int]] = [
+            ("tool_calls", self.tool_calls),
+            ("changed_files", self.changed_files),
+        ]
         parts += [shown(name, count) for name, count in counts if count]
         return ", ".join(parts)
 

@@ -305,6 +305,7 @@ class PassingRequest:
 
         While this waits, later messages of the session pass. The response comes after all messages
         that arrived before it, and later ones wait for the handler again. May be called repeatedly.
+        Cancelling the waiting task cancels the request that was sent on.
         """
         response: asyncio.Future[RawResponse] = asyncio.get_running_loop().create_future()
         session_id = session_id_of(self.params)
@@ -326,6 +327,10 @@ class PassingRequest:
         self._release()
         try:
             return await response
+        except asyncio.CancelledError:
+            if not self._request.is_cancelled:
+                derived.cancel()
+            raise
         finally:
             if not self._request.is_cancelled:
                 self._request.on_cancel(self._cancel)

@@ -30,6 +30,7 @@ from accord.client.events import (
     UserText,
     redacted_streams,
 )
+from accord.client.shared import token_usage_from_wire as token_usage_of
 from accord.client.turn import PromptCompletion
 from accord.connection.limits import FloodLog
 from accord.connection.tasks import Owning
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
     from accord.client.events import Decision, Event, PermissionRequest
     from accord.types.permission import PermissionOption
-    from accord.types.session import AvailableCommand, StopReason
+    from accord.types.session import AvailableCommand, StopReason, TokenUsage
 
 Pass: TypeAlias = Callable[[Any], Awaitable[Any]]
 
@@ -61,6 +62,8 @@ class ProxyHooks:
 
     commands: Sequence[AvailableCommand] = ()
     """Slash commands that the proxy adds to those of the agent; `prompt` handles them."""
+    _seen: tuple[bytes, ...] = ()
+    """What an update must contain so that `update` gets it; empty: nothing passes unseen."""
 
     # Turns.
 
@@ -259,6 +262,7 @@ class ProxyTurn:
         content: tuple[ContentBlock, ...],
         meta: dict[str, Any] | None,
         say: Callable[[ContentBlock], Awaitable[None]],
+        cancel: Callable[[], None],
     ) -> None:
         self.session_id = session_id
         """The session of the turn."""
@@ -268,7 +272,10 @@ class ProxyTurn:
         """The prompt, with the changes of this proxy."""
         self.meta = meta
         """The `_meta` of the prompt."""
+        self.token_usage: TokenUsage | None = None
+        """The tokens that the agent has reported at the end of the last `forward()`."""
         self._say = say
+        self._cancel = cancel
 
     def __repr__(self) -> str:
         session = excerpt(self.session_id, 60)
@@ -310,6 +317,13 @@ class ProxyTurn:
         """Replace the whole prompt."""
         require_contents("turn.replace(…)", content)
         self.content = content
+
+    def cancel(self) -> None:
+        """Ask the agent to cancel the turn: `forward()` then returns, most likely `cancelled`.
+
+        A permission request that the client has not answered is not withdrawn by it.
+        """
+        self._cancel()
 
     async def say(self, content: ContentBlock) -> None:
         """Send text or other content to the client, as a message of the agent."""
@@ -421,7 +435,10 @@ class Turns(ChainPart):
         async def say(block: ContentBlock) -> None:
             await self._say(running, block)
 
-        return running, ProxyTurn(session.id, session.cwd, content, params.meta, say)
+        def cancel() -> None:
+            self._stage.agent.notify("session/cancel", raw_of({"sessionId": session.id}))
+
+        return running, ProxyTurn(session.id, session.cwd, content, params.meta, say, cancel)
 
     def _params(self, running: RunningTurn, turn: ProxyTurn) -> Any:
         """Return the prompt with the changes of the proxy."""
@@ -468,6 +485,7 @@ class Turns(ChainPart):
             running.forwards += 1
             try:
                 running.result = result = await forward(self._params(running, turn))
+                turn.token_usage = None if result.usage is None else token_usage_of(result.usage)
             finally:
                 running.forwards -= 1
                 self.flush(session)
@@ -515,7 +533,9 @@ class Turns(ChainPart):
         async def forward_turn() -> Any:
             running.forwards += 1
             try:
-                return await self._forward_v2(running, self._params(running, turn), forward)
+                ended = await self._forward_v2(running, self._params(running, turn), forward)
+                turn.token_usage = ended.token_usage
+                return ended.stop_reason
             finally:
                 running.forwards -= 1
 
@@ -551,7 +571,7 @@ class Turns(ChainPart):
             raise running.failure
         if result.error is not None:
             raise result.error
-        return result.stop_reason
+        return result
 
     async def _repeat(self, params: Any) -> Any:
         """Send a prompt when the client already has the response to its own."""
@@ -678,6 +698,7 @@ class UpdateHook(ChainPart):
         self._has_warned = False
         self._log = FloodLog(log)
         self._calls_hook = False
+        self._sees_all = False
         self._keeps_tool_calls = False
         self._follows_turns = self._version.number == 2
         self._needed = re.compile(rb"(?!)")  # only updates with a match are decoded
@@ -694,14 +715,16 @@ class UpdateHook(ChainPart):
         )
         if not self._calls_hook and not needed:
             return
-        self._needed = re.compile(b"|".join((*needed, _ESCAPED)))
+        seen = self._proxy._seen  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        self._sees_all = self._calls_hook and not seen
+        self._needed = re.compile(b"|".join((*needed, *seen, _ESCAPED)))
         to_client.notifications["session/update"] = self.edit
 
     def edit(self, method: str, params: Params) -> Params | None | Awaitable[Params | None]:
         """Return an update as the proxy changes it."""
         if params is UNSET:
             return params
-        if not self._calls_hook and self._needed.search(bytes(params)) is None:
+        if not self._sees_all and self._needed.search(bytes(params)) is None:
             return params
         try:
             note = self._decode(params)

@@ -1,0 +1,317 @@
+"""A proxy that keeps any agent within limits, for any client: `accord chain --budget limits.toml`.
+
+`BudgetProxy` counts what each session uses with the meter of `accord.client.budget`. It cancels the
+turn that reaches a limit, says so to the user, and decides permission requests by the rules of
+`accord.client.limits` before the client is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shlex
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Raw
+
+from accord.client.budget import Ledger, SessionMeter, SpendingLedger, require_metered
+from accord.client.events import PermissionRequest, ToolCall, UsageChanged
+from accord.client.limits import Limits, Rules
+from accord.errors import BudgetExceeded, InternalError, InvalidRequest, UnmeteredAgent
+from accord.proxy.hooks import FileRead, FileWrite, OpeningSession, ProxyHooks, ProxyTurn
+from accord.proxy.proxy import HookStage, Proxy
+from accord.text import lenient_json
+
+if TYPE_CHECKING:
+    from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
+    from accord.client.events import Decision, Event
+    from accord.proxy.hooks import TerminalStart
+    from accord.proxy.stage import Stage
+    from accord.types.permission import PermissionOption
+    from accord.types.session import StopReason
+
+T = TypeVar("T")
+
+log: logging.Logger = logging.getLogger("accord.proxy.budget")
+
+_CANCEL_TIMEOUT_S = 10.0  # for the agent to end a turn that has reached a limit
+
+# The proxy.
+
+
+class BudgetProxy(Proxy):
+    """Keeps the agent of a chain within limits.
+
+    `principal` is the user whose days are counted in the `ledger`, which is a file of this user by
+    default.
+    """
+
+    def __init__(
+        self, limits: Limits, *, ledger: Ledger | None = None, principal: str = ""
+    ) -> None:
+        if ledger is None and any(budget.per == "day" for budget in limits.budgets):
+            ledger = SpendingLedger(principal=principal)
+        self._limits = limits
+        self._ledger = ledger
+
+    def stage(self) -> Stage:
+        """Return a stage for one chain, whose sessions are counted apart."""
+        return _BudgetStage(_ChainBudget(self._limits, self._ledger), self._limits)
+
+
+class _BudgetStage(HookStage):
+    """Refuses an agent that does not report what is limited."""
+
+    def __init__(self, hooks: _ChainBudget, limits: Limits) -> None:
+        super().__init__(hooks)
+        self.name = "BudgetProxy"
+        self._limits = limits
+        self._hooks = hooks
+
+    def edit_initialized(self, result: Raw, version: int) -> Raw:
+        edited = super().edit_initialized(result, version)
+        value: Any = lenient_json.loads(bytes(result))
+        info: Any = value.get("agentInfo" if version == 1 else "info")
+        name = info.get("name") if lenient_json.is_object(info) else None
+        name = name if isinstance(name, str) else ""
+        self._hooks.agent = name
+        try:
+            require_metered(self._limits.budgets, name, value.get("_meta"), self._limits.unmetered)
+        except UnmeteredAgent as error:
+            raise InvalidRequest(str(error)) from None
+        return edited
+
+
+class _Running:
+    """The turn of a session, and the end that a limit sets it."""
+
+    def __init__(self) -> None:
+        self.stopped = asyncio.Event()
+        self.why = ""
+
+
+class _ChainBudget(ProxyHooks):
+    """The hooks of one chain."""
+
+    _seen = (b'"tool_call', b'"usage_update"')
+
+    def __init__(self, limits: Limits, ledger: Ledger | None) -> None:
+        self.agent = ""
+        self._limits = limits
+        self._ledger = ledger
+        self._rules = Rules(limits)
+        self._meters: dict[str, SessionMeter] = {}
+        self._costs: dict[str, float] = {}  # before the session was opened
+        self._running: dict[str, _Running] = {}
+        self._calls: dict[str, dict[str, ToolCall]] = {}
+        self._cwd: dict[str, str] = {}
+
+    def _meter(self, session_id: str) -> SessionMeter:
+        meter = self._meters.get(session_id)
+        if meter is None:
+            meter = self._meters[session_id] = SessionMeter(
+                self._limits.budgets,
+                f"{self.agent} {session_id}",
+                self._ledger,
+                cost_before=self._costs.pop(session_id, None),
+            )
+        return meter
+
+    async def open_session(
+        self, session: OpeningSession, forward: Callable[[], Awaitable[str]]
+    ) -> None:
+        session_id = await forward()
+        self._cwd[session_id] = session.cwd
+        self._meter(session_id)
+
+    async def close_session(self, session_id: str, forward: Callable[[], Awaitable[None]]) -> None:
+        await forward()
+        for kept in (self._meters, self._costs, self._calls, self._cwd):
+            kept.pop(session_id, None)
+
+    # Turns.
+
+    async def prompt(
+        self, turn: ProxyTurn, forward: Callable[[], Awaitable[StopReason]]
+    ) -> StopReason | None:
+        meter = self._meter(turn.session_id)
+        try:
+            meter.begin_turn()
+        except BudgetExceeded as error:
+            await turn.say(f"{error}.")
+            return _stop_reason(meter)
+        running = self._running[turn.session_id] = _Running()
+        meter.on_limit = lambda limit: _stop(running, str(limit))
+        work = asyncio.ensure_future(forward())
+        try:
+            stop_reason = await self._watch(turn, meter, running, work)
+            meter.end_prompt(turn.token_usage)
+        finally:
+            meter.end_turn()
+            self._calls.pop(turn.session_id, None)
+            if self._running.get(turn.session_id) is running:
+                del self._running[turn.session_id]
+            if not work.done():
+                work.cancel()
+        if running.stopped.is_set():
+            spent = f"This turn has used {meter.turn}."
+            await turn.say(f"\n\n{running.why}. {spent}\n")
+            return stop_reason if stop_reason != "cancelled" else _stop_reason(meter)
+        return stop_reason
+
+    async def _watch(
+        self,
+        turn: ProxyTurn,
+        meter: SessionMeter,
+        running: _Running,
+        work: asyncio.Future[StopReason],
+    ) -> StopReason:
+        """Wait for the end of the turn; cancel it at a limit."""
+        stopping = asyncio.ensure_future(running.stopped.wait())
+        try:
+            while not (work.done() or running.stopped.is_set()):
+                left = meter.seconds_left
+                await asyncio.wait(
+                    (work, stopping),
+                    timeout=None if left is None else max(left, 0.01),
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                meter.check_time()
+        finally:
+            stopping.cancel()
+        if not work.done():
+            turn.cancel()
+            await asyncio.wait((work,), timeout=_CANCEL_TIMEOUT_S)
+            if not work.done():
+                log.warning("! %s, and the agent goes on", running.why)
+                raise InternalError(
+                    f"{running.why}. The agent did not end the turn within"
+                    f" {_CANCEL_TIMEOUT_S:g} seconds after it was cancelled: stop it"
+                )
+        return await work
+
+    def session_update(self, session_id: str, event: Event) -> Event:
+        meter = self._meters.get(session_id)
+        if meter is not None:
+            meter.on_event(event)
+        elif type(event) is UsageChanged and event.usage.cost is not None:
+            self._costs[session_id] = event.usage.cost.amount
+        if type(event) is ToolCall and self._rules:
+            self._look_at(session_id, event)
+        return event
+
+    def _look_at(self, session_id: str, event: ToolCall) -> None:
+        """End the turn of a call that has done what is denied."""
+        running = self._running.get(session_id)
+        if running is None:
+            return
+        calls = self._calls.setdefault(session_id, {})
+        call = _merged(calls.get(event.id), event)
+        calls[event.id] = call
+        if call.status != "completed":
+            return
+        cwd = self._cwd.get(session_id, "/")
+        request = PermissionRequest(
+            session_id=session_id, cwd=cwd, title=call.title, options=(), tool_call=call
+        )
+        if (what := self._rules.refusal_of(request)) is not None:
+            _stop(running, f"The agent has done what is denied ({what}): its turn was cancelled")
+
+    # Requests of the agent.
+
+    async def _asked(self, session_id: str | None, ask: Awaitable[T], withdrawn: T) -> T:
+        """Wait for the user, whose time is not counted; a limit withdraws the question."""
+        meter = self._meters.get(session_id or "")
+        running = self._running.get(session_id or "")
+        asking = asyncio.ensure_future(ask)
+        waits: set[asyncio.Future[Any]] = {asking}
+        if running is not None:
+            waits.add(asyncio.ensure_future(running.stopped.wait()))
+        if meter is not None:
+            meter.pause()
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            return await asking if asking.done() else withdrawn
+        finally:
+            if meter is not None:
+                meter.resume()
+            for wait in waits:
+                wait.cancel()
+
+    async def decide_permission(
+        self,
+        request: PermissionRequest,
+        forward: Callable[[], Awaitable[PermissionOption | None]],
+    ) -> Decision | None:
+        running = self._running.get(request.session_id)
+        if running is not None and running.stopped.is_set():
+            return None
+        if self._rules and (decision := self._rules.decide(request)) is not None:
+            return decision
+        return await self._asked(request.session_id, forward(), None)
+
+    async def elicit_form(
+        self, form: ElicitationForm, forward: Callable[[], Awaitable[FormValues | None]]
+    ) -> FormValues | None:
+        return await self._asked(form.session_id, forward(), None)
+
+    async def elicit_url(
+        self, request: UrlElicitationRequest, forward: Callable[[], Awaitable[bool]]
+    ) -> bool:
+        return await self._asked(request.session_id, forward(), withdrawn=False)
+
+    async def read_file(self, request: FileRead, forward: Callable[..., Awaitable[str]]) -> str:
+        self._require(request.session_id, paths=(request.path,))
+        return await forward()
+
+    async def write_file(self, request: FileWrite, forward: Callable[..., Awaitable[None]]) -> None:
+        self._require(request.session_id, paths=(request.path,))
+        await forward()
+        if (meter := self._meters.get(request.session_id)) is not None:
+            meter.wrote(request.path)
+
+    async def start_terminal(
+        self, request: TerminalStart, forward: Callable[..., Awaitable[str]]
+    ) -> str:
+        line = shlex.join((request.command, *request.args))
+        # The argument of a shell is a command line, too.
+        self._require(request.session_id, paths=(request.command,), lines=(line, *request.args))
+        return await forward()
+
+    def _require(
+        self, session_id: str, *, paths: Sequence[str] = (), lines: Sequence[str] = ()
+    ) -> None:
+        running = self._running.get(session_id)
+        if running is not None and running.stopped.is_set():
+            raise InvalidRequest(running.why)
+        cwd = self._cwd.get(session_id, "/")
+        for line in (None, *lines):
+            what = self._rules.refusal(cwd, paths=paths, line=line)
+            if what is not None:
+                raise InvalidRequest(f"Denied by the limits of this chain: {what}")
+
+
+def _stop(running: _Running, why: str) -> None:
+    if not running.stopped.is_set():
+        running.why = why
+        running.stopped.set()
+
+
+def _stop_reason(meter: SessionMeter) -> StopReason:
+    """Return the reason that a client shows for a limit: it has cancelled nothing itself."""
+    limit = meter.reached
+    return "max_tokens" if limit is not None and limit.name == "tokens" else "max_turn_requests"
+
+
+def _merged(before: ToolCall | None, event: ToolCall) -> ToolCall:
+    """Return a tool call with what an update changes."""
+    if before is None or not event.changed:
+        return event
+    return ToolCall(
+        **{
+            name: getattr(event if name in event.changed else before, name)
+            for name in ToolCall.__struct_fields__
+            if name != "changed"
+        }
+    )
