@@ -72,6 +72,7 @@ class Coder(AuthenticationMixin, Agent):
         *(_terminal_method(source) for source in PROVIDERS if source.models),
     )
     steering = True
+    reports = frozenset({"tokens", "cost"})  # no cost for models without a known price
     unstable = True  # other clients never request forks and archives
 
     def __init__(

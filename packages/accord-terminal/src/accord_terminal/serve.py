@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import secrets
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -26,7 +27,13 @@ from accord.remote.sockets import address_of, is_unix, passed_sockets
 from accord.transports.command_line import find_program
 from accord.transports.registry import DEFAULT_PATH, is_loopback, is_url
 from accord_terminal.toolkit.agent_names import SettingsError, command_by_name
-from accord_terminal.toolkit.options import TOKEN_VARIABLE, read_or_make_token, read_token
+from accord_terminal.toolkit.options import (
+    TOKEN_VARIABLE,
+    budget_options,
+    limits_of,
+    read_or_make_token,
+    read_token,
+)
 
 PORT = 8765
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -137,6 +144,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     show_default=True,
     help="Format of the log on stderr: connections and requests, without their contents.",
 )
+@budget_options
 @click.option(
     "--insecure", is_flag=True, help="Accept every client that can connect, without a token."
 )
@@ -159,6 +167,8 @@ def command(
     ping_interval_s: float,
     drain_s: float,
     log_format: str,
+    budget: str | None,
+    unmetered: tuple[str, ...],
     insecure: bool,
 ) -> int:
     """Serve an agent to clients, by WebSocket and HTTP.
@@ -178,6 +188,8 @@ def command(
         if agent:
             raise click.UsageError("Expected an agent or --chain FILE, got both")
         agent = (sys.executable, "-m", "accord", "chain", "--config", str(chain.absolute()))
+    if limits_of(budget, unmetered) is not None:
+        agent = _limited(agent, budget or "", unmetered)
     if (tls_cert is None) and tls_key is not None:
         raise click.UsageError("--tls-key needs --tls-cert")
     if not path.startswith("/"):
@@ -263,6 +275,30 @@ def command(
         where = unix if unix is not None else f"{host}:{port}"
         raise click.ClickException(f"Cannot serve on {where}: {error}") from None
     return 0
+
+
+def _limited(agent: tuple[str, ...], budget: str, unmetered: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command of a chain that keeps a command within limits."""
+    words = _agent(agent)
+    if not isinstance(words, list):
+        raise click.UsageError(
+            "--budget needs the command of an agent: for a class, run it by a Python file"
+        )
+    found = Path(budget).expanduser()
+    given = str(found.absolute()) if found.is_file() else budget
+    named = [word for name in unmetered for word in ("--unmetered", name)]
+    command = [str(word) for word in words]
+    return (
+        sys.executable,
+        "-m",
+        "accord",
+        "chain",
+        "--budget",
+        given,
+        *named,
+        "--",
+        shlex.join(command),
+    )
 
 
 def _refuse(_request: RemoteRequest) -> None:

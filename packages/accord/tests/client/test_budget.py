@@ -303,6 +303,21 @@ async def test_another_currency_or_unit_ends_the_turn() -> None:
         assert await turn_of(session, "50") == ("end_turn", None)
 
 
+async def test_an_agent_that_uses_tokens_and_reports_no_cost_gets_no_second_prompt() -> None:
+    class Hides(Worker):
+        reports = frozenset({"cost"})
+
+    for prompt in ("tokens", "context"):
+        async with session_of(Hides(), budget=Budget(cost=5)) as session:
+            assert await turn_of(session, "") == ("end_turn", None)
+            assert await turn_of(session, prompt) == ("end_turn", None)
+            with pytest.raises(BudgetExceeded, match="uses tokens, and does not report their cost"):
+                await turn_of(session, "")
+    async with session_of(Hides(), budget=Budget(cost=5), unmetered=["worker"]) as session:
+        await turn_of(session, "tokens")
+        await turn_of(session, "tokens")
+
+
 async def test_an_agent_that_reports_nothing_is_refused_unless_it_is_named() -> None:
     for budget, what in ((Budget(cost=1), "cost"), (Budget(tokens=1, seconds=1), "tokens")):
         with pytest.raises(UnmeteredAgent, match=rf"'worker' is not known to report its {what}"):

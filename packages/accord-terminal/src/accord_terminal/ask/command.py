@@ -20,7 +20,12 @@ from accord_terminal.ask.options import (
     read_prompt,
     retries_option,
 )
-from accord_terminal.toolkit.options import read_token, token_file_option
+from accord_terminal.toolkit.options import (
+    budget_options,
+    limits_of,
+    read_token,
+    token_file_option,
+)
 
 if TYPE_CHECKING:
     from accord.types.mcp import McpServer
@@ -52,6 +57,8 @@ class _CommandLine(Struct, kw_only=True):
     yes: bool
     terminals: bool
     timeout_s: float | None
+    budget: str | None
+    unmetered: tuple[str, ...]
     retries: int
     thoughts: bool
     verbose: bool
@@ -86,6 +93,7 @@ class _CommandLine(Struct, kw_only=True):
             options=(*_as_assignments(defaults.options), *self.options),
             mcp_servers=self._mcp_servers(defaults.mcp),
             meta=self.meta,
+            limits=limits_of(self.budget, self.unmetered),
             retries=self.retries,
             timeout_s=self.timeout_s or known.ask.timeout,
             terminals=self.terminals,
@@ -264,6 +272,7 @@ def _complete_agent(
     callback=_check_seconds,
     help="Cancel the turn after this time, with exit status 3.",
 )
+@budget_options
 @retries_option
 @click.option("--thoughts", is_flag=True, help="Show the agent's thoughts.")
 @click.option("--verbose", is_flag=True, help="Show the agent's name, version and stderr.")

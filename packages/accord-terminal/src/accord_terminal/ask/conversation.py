@@ -91,6 +91,8 @@ class Conversation:
             initialize_timeout_s=self._initialize_timeout_s,
             reconnect=self._reconnect or False,
             extensions=self._extensions,
+            budget=None if options.limits is None else options.limits.budgets,
+            unmetered=() if options.limits is None else options.limits.unmetered,
         ) as agent:
             self._auth_methods[:] = [f"{each.id} ({each.name})" for each in agent.auth_methods]
             if self._on_connected is not None:
@@ -131,6 +133,11 @@ class Conversation:
             attempt += 1
         self._view.get().turn_ended(turn)
         self._view.show_rejected(self._rejected)
+        if turn.limit is not None:
+            write_stderr([f"{options.program}: {turn.limit}", f"This turn has used {turn.spent}"])
+            return options.statuses.stopped_early
+        if turn.spent is not None and not options.quiet:
+            write_stderr([f"{options.program}: this turn has used {turn.spent}"])
         if deadline.has_expired and turn.stop_reason == "cancelled":
             after = f"cancelled after {options.timeout_s:g} s (--timeout)"
             write_stderr([f"{options.program}: {after}"])
@@ -177,7 +184,12 @@ class Conversation:
         """
         rules = ("*",) if self._options.yes else self._options.allow_rules
         ask_user = self._view.ask_permission if self._interactive else self._rejected.append
-        return [deny(*self._options.deny_rules), allow(*rules), ask_user]
+        policies = [deny(*self._options.deny_rules), allow(*rules), ask_user]
+        if self._options.limits is None:
+            return policies
+        from accord.client.limits import Rules
+
+        return [Rules(self._options.limits).decide, *policies]
 
 
 def _is_harmless(event: Event) -> bool:

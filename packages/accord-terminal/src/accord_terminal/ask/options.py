@@ -17,6 +17,7 @@ from msgspec import Struct, field
 if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
     from accord.client.handlers import Extension
+    from accord.client.limits import Limits
     from accord.errors import AccordError
     from accord.transports.base import TransportFactory
     from accord.types.mcp import McpServer
@@ -65,6 +66,7 @@ class AskOptions(Struct, frozen=True, kw_only=True):
     options: tuple[str, ...] = ()  # as ID=VALUE
     mcp_servers: tuple[McpServer, ...] = ()
     meta: dict[str, Any] | None = None  # sent as `_meta` when the session is opened
+    limits: Limits | None = None  # of --budget
     retries: int = 0  # of a prompt that fails before the agent has done anything
     timeout_s: float | None = None  # of the turn
     terminals: bool = False

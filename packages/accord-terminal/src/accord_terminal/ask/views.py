@@ -484,14 +484,16 @@ class JsonLinesView:
         self._write_end(turn, turn.stop_reason)
 
     def _write_end(self, turn: ClientTurn, stop_reason: StopReason | None) -> None:
-        self._write(
-            {
-                "event": "end",
-                "stop_reason": stop_reason,
-                "text": turn.text,
-                "token_usage": None if turn.token_usage is None else _plain(turn.token_usage),
-            }
-        )
+        end: dict[str, Any] = {
+            "event": "end",
+            "stop_reason": stop_reason,
+            "text": turn.text,
+            "token_usage": None if turn.token_usage is None else _plain(turn.token_usage),
+        }
+        if turn.spent is not None:  # with --budget
+            end["spent"] = _plain(turn.spent)
+            end["limit"] = None if turn.limit is None else _plain(turn.limit)
+        self._write(end)
         self._is_over = True
 
     def show_error(self, message: str, code: int | None) -> None:

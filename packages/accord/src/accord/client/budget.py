@@ -322,7 +322,6 @@ REPORTS: dict[str, frozenset[str]] = {
     "@agentclientprotocol/claude-agent-acp": _BOTH,
     "@agentclientprotocol/codex-acp": _TOKENS,
     "@mistralai/mistral-vibe": _TOKENS,
-    "accord-coder": _BOTH,
     "bub": _TOKENS,
     "copilot": _TOKENS,
     "hermes-agent": _TOKENS,
@@ -406,6 +405,7 @@ class SessionMeter:
         ledger: Ledger | None = None,
         *,
         cost_before: float | None = None,
+        unmetered: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.on_limit: Callable[[LimitReached], None] | None = None
@@ -428,6 +428,8 @@ class SessionMeter:
         self._currency: str | None = None
         self._foreign: str | None = None  # a currency that no budget has
         self._used: int | None = None  # tokens of the context
+        self._hides_cost = False  # the agent has used tokens, and has not reported any cost
+        self._unmetered = unmetered
         self._estimate = 0.0  # of the running prompt
         self._is_estimate = False
         self._calls: set[str] = set()
@@ -463,6 +465,8 @@ class SessionMeter:
     def end_prompt(self, usage: TokenUsage | None) -> None:
         """Take the tokens of a prompt that the agent has ended."""
         estimate, self._estimate = self._estimate, 0.0
+        if self._currency is None and (estimate or (usage is not None and usage.total > 0)):
+            self._hides_cost = not self._unmetered
         if usage is not None and usage.total > 0:
             self._is_estimate = False
             self._add("tokens", usage.total - estimate)
@@ -541,7 +545,7 @@ class SessionMeter:
         before = self._cost
         if amount == before and currency == self._currency:
             return
-        self._cost, self._currency = amount, currency
+        self._cost, self._currency, self._hides_cost = amount, currency, False
         if self._ledger is not None:
             self._ledger.add([(self._key, _REPORTED_COST, amount - before)])
         # A smaller cost is that of a new count, all of which is spent.
@@ -616,8 +620,12 @@ class SessionMeter:
                 if allowed is None:
                     continue
                 unit = budget.currency if name == "cost" else ""
+                reason = ""
                 if name == "cost" and self._foreign is not None:
                     reason = f"the agent reports its cost in {excerpt(self._foreign, 20)}"
+                elif name == "cost" and self._hides_cost and not running:
+                    reason = "the agent uses tokens, and does not report their cost"
+                if reason:
                     return LimitReached(
                         name=name, per=budget.per, spent=0, allowed=allowed, unit=unit,
                         reason=reason,
@@ -644,8 +652,11 @@ def _cost_in(currency: str) -> str:
 class Budgets:
     """The budgets of one connection, and what is kept about its sessions."""
 
-    def __init__(self, budgets: Sequence[Budget], ledger: Ledger | None, agent: str) -> None:
+    def __init__(
+        self, budgets: Sequence[Budget], ledger: Ledger | None, agent: str, *, unmetered: bool
+    ) -> None:
         self._budgets = budgets
+        self._unmetered = unmetered
         self._agent = agent
         if ledger is None and any(budget.per == "day" for budget in budgets):
             ledger = SpendingLedger()
@@ -664,14 +675,20 @@ class Budgets:
         """Return what a client gives for an agent; raise `UnmeteredAgent` as `require_metered`."""
         budgets = budgets_of("connect(budget=…)", given)
         require_metered(budgets, agent, meta, unmetered)
-        return cls(budgets, ledger, agent)
+        return cls(budgets, ledger, agent, unmetered=agent in unmetered)
 
     def meter(self, session_id: str, cost_before: float | None) -> SessionMeter:
         """Return the meter of a session that was opened, also again."""
         meter = self._meters.get(session_id)
         if meter is None:
             key = f"{self._agent} {session_id}"
-            meter = SessionMeter(self._budgets, key, self._ledger, cost_before=cost_before)
+            meter = SessionMeter(
+                self._budgets,
+                key,
+                self._ledger,
+                cost_before=cost_before,
+                unmetered=self._unmetered,
+            )
             self._meters[session_id] = meter
         return meter
 

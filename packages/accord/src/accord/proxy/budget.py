@@ -115,6 +115,7 @@ class _ChainBudget(ProxyHooks):
                 f"{self.agent} {session_id}",
                 self._ledger,
                 cost_before=self._costs.pop(session_id, None),
+                unmetered=self.agent in self._limits.unmetered,
             )
         return meter
 
