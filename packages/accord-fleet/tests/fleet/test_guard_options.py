@@ -10,7 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 from accord_fleet.command.commands import guard_options
-from accord_fleet.command.run_fleet import GuardOptions, isolation_lines
+from accord_fleet.command.run_fleet import (
+    GuardOptions,
+    isolation_lines,
+    limits_from_words,
+    words_of_budget,
+)
 from accord_fleet.sandbox.bubblewrap import open_sandbox
 from accord_fleet.sandbox.settings import SandboxError, SandboxSettings
 from accord_fleet.types import AgentSpec
@@ -129,3 +134,16 @@ def test_run_with_a_sandbox_says_what_holds() -> None:
         assert "network: the model gateway, a.example only." in first
         assert "cgroups" in limits
         assert limits.endswith("Processors are not limited.")
+
+
+def test_budget_is_the_limits_of_each_attempt() -> None:
+    words = words_of_budget("cost=2, tokens=200k/session, time=10m, time=1h/session")
+    assert words == ["cost=2", "turn_s=600", "tokens=200000", "wall_s=3600"]
+    found, errors = limits_from_words(words)
+    assert (found, errors) == (
+        {"cost": 2, "turn_s": 600, "tokens": 200_000, "wall_s": 3600}, []
+    )  # fmt: skip
+    assert words_of_budget(None) == []
+    for text in ("files=3", "cost=2/day", "cost=2 EUR"):
+        with pytest.raises(ValueError, match="expected"):
+            words_of_budget(text)

@@ -177,3 +177,43 @@ def test_meta_is_sent_with_the_session(version: str, capsys: pytest.CaptureFixtu
 def test_quiet_prints_only_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
     assert ask("--quiet", "echo hi") == 0
     assert capsys.readouterr() == ("hi\n", "")
+
+
+def test_budget_ends_the_turn_at_a_limit_and_says_what_was_used(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask("--budget", "cost=0.1", "--json", "usage") == 3
+    end = events(capsys)[-1]
+    assert end["limit"] == {
+        "name": "cost", "per": "turn", "spent": 0.25, "allowed": 0.1, "unit": "USD", "reason": ""
+    }  # fmt: skip
+    assert end["spent"]["cost"] == 0.25
+    assert ask("--budget", "cost=0.1", "usage") == 3
+    told = capsys.readouterr().err
+    assert "accord ask: Limit of the turn reached: 0.25 USD of 0.10 USD\n" in told
+    assert "This turn has used about 12,000 tokens, 0.25 USD, " in told
+    # Below it, and with a file, whose rules decide what the command line would allow.
+    assert ask("--budget", "cost=5", "usage") == 0
+    assert "accord ask: this turn has used about 12,000 tokens" in capsys.readouterr().err
+    (folder / "limits.toml").write_text('[turn]\ncost = 5\n[deny]\nrules = ["edit"]\n')
+    assert ask("--yes", "--budget", "limits.toml", "permission") == 0
+    assert "0 of 1 allowed." in capsys.readouterr().out
+    assert ask("--yes", "permission") == 0
+    assert "1 of 1 allowed." in capsys.readouterr().out
+
+
+def test_wrong_budget_is_a_usage_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "limits.toml").write_text("[turn]\nprice = 5\n")
+    cases = {
+        ("--budget", "price=5"): "Error: --budget: Unknown limit 'price': expected tokens, cost,",
+        ("--budget", "cost=0"): "Error: --budget: cost=0: expected more than 0",
+        ("--budget", "limits.toml"): "Error: --budget: limits.toml: [turn] Unknown limit 'price'",
+        ("--budget", "missing.toml"): "Error: --budget: missing.toml: No such file",
+        ("--unmetered", "x"): "Error: --unmetered is for --budget",
+    }
+    for words, expected in cases.items():
+        assert ask(*words, "usage") == 2
+        assert expected in capsys.readouterr().err
+    words = ("--agent", f"{sys.executable} {AGENTS} streams 1", "--budget", "tokens=5")
+    assert main(["ask", *words, "Hello"]) == 1
+    assert "is not known to report its tokens" in capsys.readouterr().err

@@ -168,3 +168,16 @@ def test_explain_shows_what_each_component_changes(capfd: pytest.CaptureFixture[
     dying = f"{sys.executable} {PROGRAMS / 'hand_proxy.py'} acp die-at proxy/initialize"
     assert main(["chain", "--explain", dying, AGENT]) == 1
     assert "these are my last words" in capfd.readouterr().err
+
+
+async def test_chain_keeps_an_agent_within_limits(tmp_path: Path) -> None:
+    limits = tmp_path / "limits.toml"
+    limits.write_text("[session]\ncost = 0.1\n")
+    async with asyncio.timeout(30), connect([*CHAIN, "--budget", str(limits), AGENT]) as agent:
+        session = await agent.new_session(".")
+        async with session.prompt("usage") as turn:
+            await turn.wait()
+        assert "Limit of the session reached: 0.25 USD of 0.10 USD" in turn.text
+        async with session.prompt("echo more") as turn:
+            assert await turn.wait() == "max_turn_requests"
+        assert "the prompt was not sent" in turn.text

@@ -144,3 +144,11 @@ def test_uncommitted_changes_are_reported(machine: Machine, repository: Path) ->
     ended = machine.run("compare", "fs read a.txt", *AGENTS, "--json")
     assert "do not see uncommitted changes" in ended.stderr
     assert (repository / "a.txt").read_text() == "two\n"
+
+
+def test_agents_are_kept_within_a_budget(machine: Machine, repository: Path) -> None:
+    done = machine.run("compare", "usage", *AGENTS, "--budget", "cost=0.1", "--json")
+    assert done.returncode == 3
+    attempts = json.loads(done.stdout)["attempts"]
+    said = "Limit of the turn reached: 0.25 USD of 0.10 USD"
+    assert [attempt["limit"] for attempt in attempts] == [said, said]

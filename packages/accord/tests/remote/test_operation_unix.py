@@ -212,3 +212,24 @@ def test_sockets_that_systemd_passes_are_used(folder: Path) -> None:
             process.terminate()
             assert process.wait(20) == 0
     assert path.exists()  # it is systemd's
+
+
+def test_clients_of_a_server_are_kept_within_limits(folder: Path) -> None:
+    with tempfile.TemporaryDirectory() as short:
+        at = Path(short) / "s"
+        words = ("--unix", str(at), "--budget", "cost=0.1/session", "--")
+        command = [*ACCORD, "serve", *words, *ACCORD, "agent", "script"]
+        with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stderr is not None
+                address = process.stderr.readline().split()[2]
+                said = accord.ask(address, "usage").text
+            finally:
+                process.kill()
+    assert "Limit of the session reached: 0.25 USD of 0.10 USD" in said
+    wrong = subprocess.run(
+        [*ACCORD, "serve", "--budget", "cost=1", "gardener:Gardener"],
+        cwd=folder, capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert wrong.returncode == 2
+    assert "--budget needs the command of an agent" in wrong.stderr

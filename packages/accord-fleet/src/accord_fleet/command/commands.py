@@ -104,6 +104,11 @@ def guard_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="For tasks without their own: turn_s, wall_s, output_bytes, memory_bytes (2g), "
     "processes, tokens, cost; `none` is unlimited.",
 )
+@click.option(
+    "--budget",
+    metavar="LIMITS",
+    help="The same for each attempt, as other commands take it: cost=2, tokens=200k, time=10m.",
+)
 @click.option("--allow", multiple=True, metavar="RULE", help="Allow what matches: edit, execute:*.")
 @click.option("--deny", multiple=True, metavar="RULE", help="Reject what matches, before --allow.")
 @guard_options
@@ -141,9 +146,19 @@ def run(**options: Any) -> int:
     """
     import asyncio
 
-    from accord_fleet.command.run_fleet import GuardOptions, RunOptions, run_fleet
+    from accord_fleet.command.run_fleet import (
+        GuardOptions,
+        RunOptions,
+        run_fleet,
+        words_of_budget,
+    )
 
     names = ("sandbox", "read", "allow_hosts", "providers")
+    try:
+        words = words_of_budget(options.pop("budget"))
+    except ValueError as error:
+        raise click.UsageError(f"--budget: {error}") from None
+    options["limits"] = (*words, *options["limits"])
     guards = GuardOptions(**{name: options.pop(name) for name in names})
     try:
         return asyncio.run(run_fleet(RunOptions(guards=guards, **options)))

@@ -20,6 +20,7 @@ from typing import Any, get_args
 import click
 import msgspec
 
+from accord.client.budget import LIMITS, Budget
 from accord.errors import AccordError
 from accord.text.excerpt import one_line
 from accord_fleet.agent_words import agents_from_words, why_not_startable
@@ -147,6 +148,33 @@ def progress_for(run: str, *, as_json: bool = False) -> RunObserver:
 
 _NAMES: tuple[LimitName, ...] = get_args(LimitName)
 _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30}
+
+
+def words_of_budget(text: str | None) -> list[str]:
+    """Return the limits of `--budget` as words for `limits_from_words`.
+
+    An attempt has one session, so that limits of a turn and of a session are those of the attempt,
+    except for its time. Raises `ValueError` for what a fleet does not limit.
+    """
+    words: list[str] = []
+    for budget in () if text is None else Budget.parse(text):
+        for name in LIMITS:
+            value = budget.limit(name)
+            if value is None:
+                continue
+            seconds = "turn_s" if budget.per == "turn" else "wall_s"
+            word = {"tokens": "tokens", "cost": "cost", "seconds": seconds}.get(name)
+            if word is None or budget.per == "day":
+                raise ValueError(
+                    f"expected tokens, cost or time of a turn or session, got {name}/{budget.per}"
+                )
+            if name == "cost" and budget.currency != "USD":
+                raise ValueError(
+                    f"expected a cost without a currency, got {budget.currency}: it is that of the"
+                    " prices, or of the agent"
+                )
+            words.append(f"{word}={value:.15g}")
+    return words
 
 
 def limits_from_words(words: Iterable[str]) -> tuple[dict[LimitName, float | None], list[str]]:

@@ -28,9 +28,12 @@ from accord.text.excerpt import hidden_removed
 from accord.text.excerpt import one_line as escaped_line
 from accord_terminal.sessions.cli.options import approval_options
 from accord_terminal.sessions.records import FAILED, TIME_LIMIT, USAGE, SessionsError, named_agent
+from accord_terminal.toolkit.options import budget_options, limits_of
 from accord_terminal.toolkit.text import one_line, printable
 
 if TYPE_CHECKING:
+    from accord.client.limits import Limits
+    from accord.client.permissions import Policy
     from accord_terminal.toolkit.agent_names import NamedAgent
 
 # Git worktrees for agents: made from the current commit, compared with it, and removed.
@@ -185,6 +188,8 @@ class Rules(Struct, frozen=True, kw_only=True):
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     timeout_s: float | None = None
+    limits: Limits | None = None
+    """The budget of each agent, and what it may touch."""
 
 
 class Attempt(Struct, kw_only=True, rename="camel"):
@@ -194,6 +199,8 @@ class Attempt(Struct, kw_only=True, rename="camel"):
     stop_reason: str | None = None
     error: str | None = None
     timed_out: bool = False
+    limit: str | None = None
+    """The limit of the budget that was reached."""
     seconds: float = 0.0
     text: str = ""
     tool_calls: int = 0
@@ -284,14 +291,21 @@ async def _turn(
     def reject(request: PermissionRequest) -> None:
         attempt.rejected.append(request.title)
 
+    decided: list[Policy] = []
+    if rules.limits is not None:
+        from accord.client.limits import Rules as LimitRules
+
+        decided.append(LimitRules(rules.limits).decide)
     entry = agent.entry
     async with connect(
         list(agent.argv),
-        permissions=[deny(*rules.deny), allow(*rules.allow), reject],
+        permissions=[*decided, deny(*rules.deny), allow(*rules.allow), reject],
         cwd=tree.cwd,
         env=entry.env,
         versions=(1, 2) if entry.protocol is None else (entry.protocol,),
         on_stderr=_ignore,
+        budget=None if rules.limits is None else rules.limits.budgets,
+        unmetered=() if rules.limits is None else rules.limits.unmetered,
     ) as connected:
         session = await connected.new_session(tree.cwd)
         try:
@@ -310,6 +324,8 @@ async def _turn(
                 attempt.cost, attempt.currency = usage.cost.amount, usage.cost.currency
         if turn.token_usage is not None:
             attempt.tokens = turn.token_usage.total
+        if turn.limit is not None:
+            attempt.limit = str(turn.limit)
 
 
 def _ignore(_line: str) -> None:
@@ -378,7 +394,9 @@ def _diff(attempt: Attempt) -> Text:
 
 
 def _result(attempt: Attempt) -> str:
-    return attempt.stop_reason or "-" if attempt.error is None else f"failed: {attempt.error}"
+    if attempt.error is not None:
+        return f"failed: {attempt.error}"
+    return attempt.limit or attempt.stop_reason or "-"
 
 
 def _cost(attempt: Attempt) -> str:
@@ -418,6 +436,7 @@ def _changes(attempt: Attempt) -> str:
     type=click.FloatRange(min=0, min_open=True),
     help="Stop an agent after this time.",
 )
+@budget_options
 @click.option("--keep", is_flag=True, help="Keep the worktrees.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
@@ -428,6 +447,8 @@ def command(
     deny_rules: tuple[str, ...],
     yes: bool,
     timeout_s: float | None,
+    budget: str | None,
+    unmetered: tuple[str, ...],
     keep: bool,
     as_json: bool,
 ) -> int:
@@ -437,11 +458,16 @@ def command(
     change. Permission requests that no rule allows are rejected. A worktree is not a sandbox: a
     command that you allow can change other files.
 
-    Exit status: 0 all turns completed, 1 an agent failed, 2 usage error, 3 time limit.
+    Exit status: 0 all turns completed, 1 an agent failed, 2 usage error, 3 a limit was reached.
     """
     if not prompt.strip():
         raise click.UsageError("Expected a PROMPT, got an empty one")
-    rules = Rules(allow=("*",) if yes else allow_rules, deny=deny_rules, timeout_s=timeout_s)
+    rules = Rules(
+        allow=("*",) if yes else allow_rules,
+        deny=deny_rules,
+        timeout_s=timeout_s,
+        limits=limits_of(budget, unmetered),
+    )
     try:
         named = [named_agent(agent) for agent in agents]
 
@@ -463,11 +489,11 @@ def command(
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
     else:
         show_attempts(attempts, Console(highlight=False, markup=False, emoji=False))
-    if any(attempt.timed_out for attempt in attempts):
+    if any(attempt.timed_out or attempt.limit is not None for attempt in attempts):
         return TIME_LIMIT
     return FAILED if any(attempt.stop_reason != "end_turn" for attempt in attempts) else 0
 
 
 def _show_end(attempt: Attempt) -> None:
-    how = attempt.stop_reason if attempt.error is None else f"failed: {attempt.error}"
+    how = _result(attempt)
     click.echo(escaped_line(f"{attempt.agent}: {how}, {attempt.seconds:.1f} s"), err=True)
