@@ -29,6 +29,10 @@ class Record(Proxy):
                 print(json.dumps(line), file=file)
             del self.texts[turn.session_id]
 
+    async def steer(self, turn: ProxyTurn, forward):
+        self.texts[turn.session_id].append(f"\n> {turn.text}\n")
+        return await forward()
+
     def session_update(self, session_id: str, event: Event) -> Event:
         if isinstance(event, Text) and session_id in self.texts:
             self.texts[session_id].append(event.text)

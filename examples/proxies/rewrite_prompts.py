@@ -10,6 +10,12 @@ class Glossary(Proxy):
     """Adds the terms that a prompt uses."""
 
     async def prompt(self, turn: ProxyTurn, forward):
+        return await self.explain(turn, forward)
+
+    async def steer(self, turn: ProxyTurn, forward):
+        return await self.explain(turn, forward)
+
+    async def explain(self, turn: ProxyTurn, forward):
         used = [f"- {term}: {TERMS[term]}" for term in TERMS if term in turn.text]
         if used and turn.command is None:  # an agent finds a command only at the beginning
             turn.prepend("\n".join(["Terms of this team:", *used, "", ""]))

@@ -22,6 +22,11 @@ class Commands(Proxy):
                 pass
         return await forward()
 
+    async def steer(self, turn: ProxyTurn, forward):
+        names = [command.name for command in self.commands]
+        # A command that is said while a turn runs is the prompt after it.
+        return "promptRequired" if turn.command in names else await forward()
+
 
 if __name__ == "__main__":
     Commands().run()

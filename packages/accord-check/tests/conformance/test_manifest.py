@@ -15,7 +15,7 @@ from project import ROOT
 HERE = Path(__file__).parent
 PAGE = ROOT / "docs/explanation/conformance.md"
 LEVELS = {"MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY"}
-LEAST_RULES = 694
+LEAST_RULES = 700
 MAX_PLANNED = 20  # rules about routing, registry files and servers
 
 

@@ -16,6 +16,7 @@ from project import ROOT, SOURCES
 # Coroutine functions that are given an awaitable, and why it is closed if they never begin.
 # A coroutine that is closed before its first step does not close what it was given.
 GIVEN_AWAITABLES = {
+    "accord.agent.session_manager:_finished": "it is awaited at once, and runs the work in a task",
     "accord.connection.lanes:Lanes._run": "Lanes._abandon discards it",
     "accord.connection.calls:RequestHandlers._await": "_never_started discards it",
     "accord.connection.tasks:logged": "Connection.spawn discards it",

@@ -85,6 +85,21 @@ async def test_proxies_say_what_they_handle_and_add() -> None:
     ]
 
 
+async def test_steering_is_shown_and_withheld_by_a_proxy_of_prompts() -> None:
+    class Steered(Silent):
+        steering = True
+
+    class Passes(Proxy):
+        """Overrides nothing."""
+
+    advertised = "\n  _meta.steering.supported\n"
+    assert advertised in await explain(chain(Passes(), Steered).components)
+    assert advertised not in await explain(chain(Passes(), Silent).components)
+    picture = await explain(chain(Glossary(), Steered).components)
+    assert "changes to the client:\n  │      - _meta.steering.supported\n" in picture
+    assert advertised not in picture
+
+
 async def test_proxies_of_a_chain_that_is_a_component_are_named(tmp_path: Path) -> None:
     program = tmp_path / "two.py"
     program.write_text(

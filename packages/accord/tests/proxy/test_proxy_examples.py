@@ -25,6 +25,8 @@ class Anything(Agent):
 
     mcp_transports = frozenset({"acp"})
 
+    steering = True
+
     async def prompt(self, turn: Turn) -> None:
         match turn.text.split():
             case ["secret", *parts]:
@@ -36,6 +38,10 @@ class Anything(Agent):
                 call = turn.tool("Run", kind=kind, raw_input={"command": " ".join(command)})
                 async with call as running:
                     await turn.say("yes" if await running.permission() else "no")
+            case ["listen"]:
+                async for message in turn.steering():
+                    await turn.say(f"I heard: {message.text}")
+                    return
             case ["servers"]:
                 await turn.say(repr([server.name for server in turn.session.mcp_servers]))
             case ["lookup"]:
@@ -56,8 +62,10 @@ async def _session(
         yield await agent.new_session(cwd="/w")
 
 
-async def _ask(session: accord.ClientSession, prompt: str) -> str:
+async def _ask(session: accord.ClientSession, prompt: str, *messages: str) -> str:
     async with session.prompt(prompt) as turn:
+        for message in messages:
+            assert (await turn.steer(message)).outcome == "injected"
         await turn.wait()
     return turn.text
 
@@ -97,6 +105,7 @@ async def test_rewrite_prompts_and_tool() -> None:
         text = await _ask(session, "Which lane is it?")
         assert "- lane: an order of messages" in text
         assert await _ask(session, "lookup") == "one connection of a chain"
+        assert "- hop: one connection of a chain" in await _ask(session, "listen", "And a hop?")
 
 
 @both_versions
@@ -105,16 +114,21 @@ async def test_slash_commands(version: int) -> None:
         assert await _ask(session, "/branch docs") == "Name it `topic/docs`."
         assert "Review the last commit" in await _ask(session, "/review")
         assert [c.name for c in session.transcript.commands or ()] == ["branch", "review"]
+        async with session.prompt("listen") as turn:
+            assert (await turn.steer("/branch docs")).outcome == "queued"
+            assert (await session.steer("done")).outcome == "queued"  # they keep their order
+            await turn.cancel()
 
 
 async def test_record(tmp_path: Path) -> None:
     file = tmp_path / "turns.jsonl"
     async with _session("record.py", 1, str(file)) as session:
         await _ask(session, "hello")
-        await _ask(session, "again")
+        await _ask(session, "listen", "again")
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert lines[0]["prompt"] == "hello"
     assert lines[0]["answer"] == "I got: hello"
+    assert lines[1]["answer"] == "\n> again\nI heard: again"
     assert [line["ended"] for line in lines] == ["end_turn", "end_turn"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shlex
@@ -13,6 +14,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -153,6 +155,26 @@ def test_chain_of_a_file_is_served_in_both_versions_and_over_both_transports(fol
                 permissions=lambda _request: "allow",
             )
             assert (result.stop_reason, result.text) == ("end_turn", "1 of 1 allowed.")
+        # What is said while a turn runs passes all of them, and a bridge.
+        bridge = [*ACCORD, "bridge", url.replace("ws://", "http://")]
+        environment = {"ACCORD_TOKEN": token}
+        for version, agent, options in (
+            (1, url, {"token": token}),
+            (2, bridge, {"env": environment}),
+        ):
+            text = asyncio.run(_steered(agent, versions=only(version), **options))
+            assert text.endswith("I heard: a roseI have stopped."), text
+
+
+async def _steered(agent: Any, **options: Any) -> str:
+    """Say something to the script agent in a turn; return the text of the turn."""
+    async with accord.connect(agent, **options) as connected:
+        session = await connected.new_session(cwd="/")
+        async with session.prompt("listen") as turn:
+            for message in ("a rose", "stop"):
+                assert await turn.steer(message) == accord.Steered("injected")
+            await turn.wait()
+    return turn.text.replace("\n", "")
 
 
 def test_agent_is_served_at_another_path(folder: Path) -> None:

@@ -136,6 +136,8 @@ async def _heard(agent: Agent, version: Any, cwd: Path, prompts: list[str]) -> l
                 async with session.prompt(prompt) as turn:
                     if prompt.endswith("forever"):
                         await turn.cancel()
+                    if prompt == "listen":
+                        await turn.steer("stop")
                     with contextlib.suppress(accord.RequestError):
                         await turn.wait()
             assert [listed.id async for listed in client.list_sessions()] == [session.id]

@@ -1,8 +1,8 @@
 """The judges: each sees every message of a connection and judges the rules of its area.
 
 `base` has what all of them do. Then in the order of a connection: `messages`, `handshake`,
-`sessions`, `turns`, `tools`, `client_services`; `fields` has the rules about single fields as a
-table. An `Observer` (`observer`) calls all judges, in the order below.
+`sessions`, `turns`, `tools`, `client_services`, `steering`; `fields` has the rules about single
+fields as a table. An `Observer` (`observer`) calls all judges, in the order below.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from accord_conformance.judges.sessions import (
     Sessions,
     SystemPrompt,
 )
+from accord_conformance.judges.steering import Steering
 from accord_conformance.judges.tools import Permissions, Tools
 from accord_conformance.judges.turns import Compaction, Content, LateUpdates, SessionStates, Turns
 from accord_conformance.rules.manifest import load_extensions
@@ -50,6 +51,7 @@ _judges: list[type[Judge]] = [
     SystemPrompt,
     Directories,
     McpOverAcp,
+    Steering,
 ]
 
 

@@ -238,6 +238,7 @@ def _files() -> list[tuple[str, dict[str, Any]]]:
 # The sources of a rule, as links to pages.
 
 _SDKS = {
+    "claude-agent-acp": "https://github.com/agentclientprotocol/claude-agent-acp",
     "TypeScript SDK": "https://github.com/agentclientprotocol/typescript-sdk",
     "Rust SDK": "https://github.com/agentclientprotocol/rust-sdk",
 }

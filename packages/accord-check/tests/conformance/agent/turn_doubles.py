@@ -465,3 +465,88 @@ class CountsInEachTurn(Updating):
             ident = self.ids.setdefault(update["toolCallId"], f"call-{len(self.ids)}")
             update["toolCallId"] = ident
         return update
+
+
+class Steered(MessageFilter):
+    """Answers what the user says while a turn runs."""
+
+    said: Json | None = None
+
+    def up(self, message: Json) -> Json | None:
+        return self.on_said(message) if message.get("method") == "_session/steering" else message
+
+    def on_said(self, message: Json) -> Json | None:
+        """Handle a message."""
+        return message
+
+
+@double("R-STEER-02")
+class SteeredWithoutAnOutcome(Steered):
+    """Answers a message with an empty result."""
+
+    def on_said(self, message: Json) -> Json | None:
+        self.answer(message, {})
+        return None
+
+
+@double("R-STEER-03")
+class SteeredByNothing(Steered):
+    """Accepts a message without content."""
+
+    def on_said(self, message: Json) -> Json | None:
+        if message["params"]["prompt"]:
+            return message
+        self.answer(message, {"outcome": "promptRequired"})
+        return None
+
+
+@double("R-STEER-04")
+class StartsATurn(Steered):
+    """Starts a turn that the client does not wait for."""
+
+    def on_said(self, message: Json) -> Json | None:
+        return {**message, "params": {**message["params"], "_meta": {}}}
+
+
+@double("R-STEER-05")
+class WorksAfterTheTurn(Steered):
+    """Ends the turn before its work on a message, or before it has the message."""
+
+    def on_said(self, message: Json) -> Json | None:
+        self.said = message
+        if "_meta" in message["params"] and not self._is_version_2():
+            self.answer(message, {"outcome": "injected"})
+        return None
+
+    def _is_version_2(self) -> bool:
+        first = next(one for one in self.sent if one.get("method") == "initialize")
+        return first["params"]["protocolVersion"] == 2
+
+    def down(self, message: Json) -> Json | None:
+        if self.said is None:
+            return message
+        said, is_idle = self.said, "idle" in str(message.get("params"))
+        if "stopReason" in message.get("result", {}):
+            self.said = None
+            self.tell(message)
+            text = {"type": "text", "text": "Now I work on it"}
+            session = said["params"]["sessionId"]
+            self.update(session, sessionUpdate="agent_message_chunk", content=text)
+            return None
+        if is_idle:
+            self.said = None
+            self.tell(message)
+            self.answer(said, {"outcome": "injected"})
+            return None
+        return message
+
+
+@double("R-STEER-06")
+class AnswersItsPermission(Steered):
+    """Cancels its permission request when the user says something."""
+
+    def on_said(self, message: Json) -> Json | None:
+        for asked in self.asked.values():
+            if asked.get("method") == "session/request_permission":
+                self.tell({"method": "$/cancel_request", "params": {"requestId": asked["id"]}})
+        return message

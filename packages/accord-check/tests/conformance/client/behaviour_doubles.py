@@ -144,3 +144,14 @@ def uses_what_does_not_decode(between: Between) -> None:
         return message
 
     between.from_client = from_client
+
+
+@breaks("R-STEER-01", 1, 2)
+def steers_an_agent_that_does_not_advertise_it(between: Between) -> None:
+    def from_client(message: Json, _: Json) -> Json | list[Json]:
+        if message.get("method") != "session/prompt":
+            return message
+        return [message, {**message, "id": "said", "method": "_session/steering"}]
+
+    between.from_client = from_client
+    between.from_agent = lambda message: [] if message.get("id") == "said" else message

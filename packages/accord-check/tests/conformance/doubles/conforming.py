@@ -6,7 +6,7 @@ from typing import Any
 
 from conformance.doubles.conversation import INFO, OPTIONS, SELECT_1, SELECT_2, TEXT, Talker
 from conformance.doubles.nes_and_mcp import mcp_kept, nes_kept
-from conformance.doubles.turns import CANCELLED, YES
+from conformance.doubles.turns import CANCELLED, STEERED, YES, steering_kept
 from conformance.doubles.work import PATCH
 
 __all__ = ("everything",)
@@ -22,9 +22,10 @@ def everything(version: int) -> Talker:
         data = {"requested": 1, "supported": [2]}
         t.refused("initialize", {"protocolVersion": 1}, -32022, data=data)
     # A client with both versions, and an agent with one of them.
-    t.initialize(asks={"protocolVersion": 2, "info": INFO})
+    t.initialize(asks={"protocolVersion": 2, "info": INFO}, says=STEERED)
     t.new()
     t.stop(t.prompt())
+    steering_kept(t)
     _sessions(t)
     mcp_kept(t)
     _login(t)

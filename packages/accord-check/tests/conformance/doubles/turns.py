@@ -185,3 +185,85 @@ def running_work_listed_no_more(t: Talker) -> None:
 def work_listed_twice(t: Talker) -> None:
     t.update("terminal_update", terminalId="x", command="make")
     t.state("idle", background=[_terminal(), _terminal()])
+
+
+# What the user says while a turn runs: an extension.
+
+STEERED: dict[str, Any] = {"_meta": {"steering": {"supported": True}}}
+_STEERING = "_session/steering"
+_INJECTED = {"outcome": "injected"}
+
+
+def _steered(t: Talker) -> None:
+    t.initialize(says=STEERED)
+    t.new()
+
+
+def _say(t: Talker, outcome: Any = _INJECTED) -> None:
+    t.call(_STEERING, t.here(prompt=[TEXT]), outcome)
+
+
+def steering_kept(t: Talker) -> None:
+    """Say something before, during and after a turn, and while a permission request is open."""
+    _say(t, {"outcome": "promptRequired", "reason": "noRunningTurn"})
+    prompt = t.prompt()
+    _say(t)
+    t.tool("t0", status="pending")
+    asked = t.permission("t0")
+    _say(t)
+    t.answer(asked, YES, "client")
+    t.update("tool_call_update", toolCallId="t0", status="completed")
+    t.stop(prompt)
+
+
+@breaks("R-STEER-01", 1, 2)
+def steers_an_agent_that_does_not_advertise_it(t: Talker) -> None:
+    prompt = t.prompt()
+    _say(t)
+    t.stop(prompt)
+
+
+@breaks("R-STEER-02", 1, 2, bare=True)
+def does_not_say_what_it_did(t: Talker) -> None:
+    _steered(t)
+    prompt = t.prompt()
+    _say(t, {})
+    t.stop(prompt)
+
+
+@breaks("R-STEER-05", 1, 2, bare=True)
+def has_a_message_after_the_turn(t: Talker) -> None:
+    _steered(t)
+    t.stop(t.prompt())
+    _say(t)
+
+
+@breaks("R-STEER-05", 1, bare=True)
+def works_on_a_message_after_the_turn(t: Talker) -> None:
+    _steered(t)
+    prompt = t.prompt()
+    _say(t)
+    t.stop(prompt)
+    t.update("agent_message_chunk", content=TEXT)
+
+
+def _asked(t: Talker) -> int:
+    """Say something while a permission request is open; return the prompt."""
+    _steered(t)
+    prompt = t.prompt()
+    t.tool(status="pending")
+    t.permission()
+    _say(t)
+    return prompt
+
+
+@breaks("R-STEER-06", 1, 2, bare=True)
+def cancels_its_permission_request(t: Talker) -> None:
+    _asked(t)
+    t.note("$/cancel_request", {"requestId": 1}, "agent")
+
+
+@breaks("R-STEER-06", 1, 2, bare=True)
+def runs_the_tool_without_permission(t: Talker) -> None:
+    _asked(t)
+    t.update("tool_call_update", toolCallId="t1", status="completed")

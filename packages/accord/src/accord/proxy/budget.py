@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from accord.proxy.stage import Stage
     from accord.types.permission import PermissionOption
     from accord.types.session import StopReason
+    from accord.types.steering import SteeringOutcome
 
 T = TypeVar("T")
 
@@ -160,6 +161,14 @@ class _ChainBudget(ProxyHooks):
             await turn.say(f"\n\n{running.why}. {spent}\n")
             return stop_reason if stop_reason != "cancelled" else _stop_reason(meter)
         return stop_reason
+
+    async def steer(
+        self, turn: ProxyTurn, forward: Callable[[], Awaitable[SteeringOutcome | None]]
+    ) -> SteeringOutcome | None:
+        running = self._running.get(turn.session_id)
+        if running is not None and running.stopped.is_set():
+            return "promptRequired"  # which is refused, or has a budget of its own
+        return await forward()
 
     async def _watch(
         self,

@@ -37,6 +37,7 @@ from accord.transports.command_line import argv_of
 from accord.transports.memory import ServedTransport
 from accord.transports.process import process
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
+from accord.types.steering import is_advertised
 from accord.version import __version__
 
 # The components of a chain: programs, remote ends, and objects of this process.
@@ -544,7 +545,8 @@ def _picture(
     yield ""
     yield f"The client sees an agent of protocol version {result.get('protocolVersion')}:"
     capabilities = result.get("capabilities", result.get("agentCapabilities", {}))
-    for path, value in sorted(_leaves(capabilities).items()):
+    extensions = {"_meta": {"steering": {"supported": is_advertised(result.get("_meta"))}}}
+    for path, value in sorted({**_leaves(capabilities), **_leaves(extensions)}.items()):
         if value is not False and value is not None:
             yield f"  {path}" if value in (True, {}) else f"  {path} = {_shown(value)}"
 

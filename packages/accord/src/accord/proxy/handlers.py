@@ -49,6 +49,7 @@ from accord.roles.proxy import TypedProxy, proxied_methods
 from accord.roles.remote import result_decoder
 from accord.rules.quirks import QUIRKS
 from accord.text import lenient_json
+from accord.types.steering import STEERING, is_advertised
 from accord.wire.codec import decoder, encode, overlay
 from accord.wire.protocol import Method
 
@@ -496,12 +497,15 @@ class Overrides:
         self.to: Direction = to
         self.requests: dict[str, RequestHandler] = {}
         self.notifications: dict[str, Edit] = {}
+        self.extensions: dict[str, RequestHandler] = {}  # that are known
         self.extension_request: Callable[[str, Any, Any], Any] | None = None
         self.extension_notification: Callable[[str, Any], Any] | None = None
         self.label: str = ""
 
     def request(self, method: str) -> RequestHandler | None:
         """Return what handles the requests of a method."""
+        if (known := self.extensions.get(method)) is not None:
+            return known
         handle = self.extension_request
         if handle is None or not method.startswith("_"):
             if self._evades(method, self.notifications):
@@ -525,6 +529,13 @@ class Overrides:
             self.requests[method.name] = request_override(method, handler, label, self.to)
         else:
             self.notifications[method.name] = _edits(decoder(method.params), handler)
+
+    def add_extension(
+        self, method: str, params_type: Any, handler: Callable[..., Any], label: str
+    ) -> None:
+        """Add a handler of the requests of a known extension, whose results are JSON values."""
+        decode = decoder(params_type)
+        self.extensions[method] = _typed(decode, _decode_any, None, handler, label, self.to)
 
     def _evades(self, method: str, others: Mapping[str, object]) -> bool:
         """Return whether a message to the client only lacks, or has, the id of what is handled."""
@@ -680,6 +691,25 @@ def described_proxies(response: RawResponse) -> list[dict[str, Any]]:
     return [one for one in cast("list[Any]", proxies) if lenient_json.is_object(one)]
 
 
+# A proxy that handles prompts, and not what the user says during a turn, must not be bypassed.
+
+
+def _without_steering(result: Raw) -> Raw:
+    """Return the result of `initialize` without the extension `_session/steering`."""
+    value: Any = lenient_json.loads(bytes(result))
+    if not lenient_json.is_object(value) or not is_advertised(value.get("_meta")):
+        return result
+    meta = {key: item for key, item in value["_meta"].items() if key != "steering"}
+    edited = {key: item for key, item in value.items() if key != "_meta"}
+    return edited_text(result, value, {**edited, "_meta": meta} if meta else edited)
+
+
+async def _refuse_steering(request: PassingRequest) -> RawResponse:
+    return RawResponse.of_error(
+        MethodNotFound(f"{request.method} does not pass: a proxy handles prompts only")
+    )
+
+
 class _Version(Struct):
     protocol_version: int | None = field(name="protocolVersion", default=None)
 
@@ -690,9 +720,10 @@ _decode_version = decoder(_Version)
 class ProxyStage(OrderedStage):
     """A Python proxy in a chain: `initialize` decides what it handles afterwards."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, is_steered: bool = True) -> None:
         super().__init__()
         self.name: str = name
+        self._is_steered = is_steered  # what is said during a turn passes, or is handled
         self._overrides = {direction: Overrides(direction) for direction in Direction}
         # Called when `session/cancel` arrives: it does not wait in the lane of a prompt.
         self.on_session_cancel: Callable[[Params], None] | None = None
@@ -804,6 +835,9 @@ class ProxyStage(OrderedStage):
             result = self.edit_initialized(response.result, version)
             for overrides in self.overrides(version, result):
                 self._overrides[overrides.to] = overrides
+            if not self._is_steered:
+                result = _without_steering(result)
+                self._overrides[Direction.TO_AGENT].extensions[STEERING] = _refuse_steering
             self._handlers.clear()
         except DecodeError as exc:
             return RawResponse.of_error(InvalidParams(f"Invalid initialize: {exc}"))
@@ -820,9 +854,13 @@ class TypedStage(ProxyStage):
     """Calls the methods that a typed proxy overrides (`accord.v1.Proxy`, `accord.v2.Proxy`)."""
 
     def __init__(self, proxy: TypedProxy) -> None:
-        super().__init__(type(proxy).__name__)
-        self._proxy = proxy
         self._methods = {method.call: method for method in proxied_methods(proxy)}
+        # There is no method for it: `extension_request` handles it.
+        is_steered = "prompt" not in self._methods or _overrides(
+            proxy, TypedProxy, "extension_request"
+        )
+        super().__init__(type(proxy).__name__, is_steered=is_steered)
+        self._proxy = proxy
         self._initialize_method = self._methods.pop("initialize", None)
 
     def edit_initialize(self, params: Raw, version: int) -> Raw:
@@ -863,12 +901,8 @@ class TypedStage(ProxyStage):
 
     def describe(self) -> dict[str, list[str]]:
         """Return the overridden methods."""
-        cls = type(self._proxy)
-        extensions = [
-            name
-            for name in ("extension_request", "extension_notification")
-            if getattr(cls, name) is not getattr(TypedProxy, name)
-        ]
+        names = ("extension_request", "extension_notification")
+        extensions = [name for name in names if _overrides(self._proxy, TypedProxy, name)]
         first = ["initialize"] if self._initialize_method else []
         return {"handles": [*first, *self._methods, *extensions]}
 
@@ -884,10 +918,14 @@ class TypedStage(ProxyStage):
 
 def add_extensions(proxy: object, base: type[object], *sides: Overrides) -> None:
     """Add the handlers of extension methods that a proxy overrides."""
-    cls, own, default = cast("Any", (type(proxy), proxy, base))
+    own = cast("Any", proxy)
     for side in sides:
-        side.label = f"{cls.__name__}.extension_request"
-        if cls.extension_request is not default.extension_request:
+        side.label = f"{type(proxy).__name__}.extension_request"
+        if _overrides(proxy, base, "extension_request"):
             side.extension_request = own.extension_request
-        if cls.extension_notification is not default.extension_notification:
+        if _overrides(proxy, base, "extension_notification"):
             side.extension_notification = own.extension_notification
+
+
+def _overrides(proxy: object, base: type[object], name: str) -> bool:
+    return getattr(type(proxy), name) is not getattr(base, name)

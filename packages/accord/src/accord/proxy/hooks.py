@@ -1,8 +1,9 @@
 """What a proxy can override, and the calls of `prompt` and `update`.
 
 `ProxyHooks` has all hooks: what a proxy overrides decides what it sees and changes. After their
-values, `Turns` calls `prompt` for a turn, and `UpdateHook` calls `update` for each event of the
-agent and applies what it changes. The other hooks are for requests, and are called in `proxy.py`.
+values, `Turns` calls `prompt` for a turn and `steer` for what the user says during it, and
+`UpdateHook` calls `update` for each event of the agent and applies what it changes. The other hooks
+are for requests, and are called in `proxy.py`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import logging
 import re
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from types import FunctionType, NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -43,6 +45,8 @@ from accord.text import lenient_json
 from accord.text.excerpt import excerpt
 from accord.types.content import ContentBlock, require_content, require_contents, text_of
 from accord.types.mcp import McpServer
+from accord.types.steering import OUTCOMES, STEERING, SteeringOutcome, outcome_of
+from accord.types.steering import result as steering_result
 from accord.types.validation import require_type
 from accord.wire.base import replace
 from accord.wire.codec import decoder
@@ -75,6 +79,21 @@ class ProxyHooks:
         `forward()` passes the prompt on, waits for the end of the turn, and returns its stop
         reason. Without it, the proxy answers the prompt itself. Another `forward()` repeats the
         prompt with its changes; the turn of the client ends when this returns.
+        """
+        return await forward()
+
+    async def steer(
+        self, turn: ProxyTurn, forward: Callable[[], Awaitable[SteeringOutcome | None]]
+    ) -> SteeringOutcome | None:
+        """Handle what the user says while a turn runs; return its outcome, None for `forward`'s.
+
+        `forward()` passes the message on, and returns what the agent has done with it: `injected`,
+        `startedNewTurn`, `promptRequired`, or None if it does not say it. Without it, the proxy
+        has taken the message (`injected`), or makes it the prompt after the running one
+        (`promptRequired`). Raise `RequestError` to refuse it.
+
+        A proxy that overrides `prompt` and not this is not bypassed: the client learns that the
+        agent cannot be steered, and what the user says is the next prompt.
         """
         return await forward()
 
@@ -253,7 +272,10 @@ class TerminalStart(Struct, frozen=True, kw_only=True):
 
 
 class ProxyTurn:
-    """A prompt that a proxy can change, answer, or pass on, and the turn that follows."""
+    """A prompt that a proxy can change, answer, or pass on, and the turn that follows.
+
+    For `Proxy.steer` it is what the user says while a turn runs.
+    """
 
     def __init__(
         self,
@@ -353,7 +375,7 @@ class ChainPart:
         self._stage: ProxyStage = chain.stage
 
 
-# Calls `Proxy.prompt`: one turn, in both versions.
+# Calls `Proxy.prompt`: one turn, in both versions; and `Proxy.steer`, for what is said during it.
 #
 # In version 1 the response to the prompt is the end of the turn. In version 2 it comes when the
 # prompt is inserted, and an idle state ends the turn: that state waits until `Proxy.prompt` has
@@ -377,6 +399,7 @@ class RunningTurn:
         # In version 2:
         self.answered: asyncio.Future[Any] = loop.create_future()  # the response
         self.is_own: bool = False  # the proxy shows the prompt and its states
+        self.echo_id: str | None = None  # of that prompt, as the agent shows it
         self.message_id: str = ""  # of what the proxy says
         self.completion: PromptCompletion | None = None
         self.ended: asyncio.Future[Any] | None = None  # the end of the agent's turn
@@ -406,6 +429,11 @@ class Turns(ChainPart):
         to_agent.add(self._version.methods["prompt"], handler, self._label)
         self._stage.on_session_cancel = self._cancel
 
+    def add_steering_to(self, to_agent: Overrides) -> None:
+        """Handle what the user says while a turn runs."""
+        params_type = self._version.methods["prompt"].params
+        to_agent.add_extension(STEERING, params_type, self._steer, f"{self._stage.name}.steer")
+
     def _cancel(self, params: Params) -> None:
         session_id = session_id_of(params)
         turns: list[RunningTurn] = [] if session_id is None else self._sessions[session_id].turns
@@ -421,7 +449,7 @@ class Turns(ChainPart):
             return
         for turn in failing:
             turn.failure = InternalError(f"The proxy failed: {label} raised an exception")
-        self._stage.agent.notify("session/cancel", raw_of({"sessionId": session.id}))
+        self._cancel_agent(session)
 
     # Both versions.
 
@@ -435,14 +463,41 @@ class Turns(ChainPart):
         async def say(block: ContentBlock) -> None:
             await self._say(running, block)
 
-        def cancel() -> None:
-            self._stage.agent.notify("session/cancel", raw_of({"sessionId": session.id}))
+        return running, ProxyTurn(
+            session.id, session.cwd, content, params.meta, say, partial(self._cancel_agent, session)
+        )
 
-        return running, ProxyTurn(session.id, session.cwd, content, params.meta, say, cancel)
+    def _cancel_agent(self, session: ProxiedSession) -> None:
+        self._stage.agent.notify("session/cancel", raw_of({"sessionId": session.id}))
 
-    def _params(self, running: RunningTurn, turn: ProxyTurn) -> Any:
+    async def _steer(self, params: Any, forward: Any) -> Any:
+        session = self._sessions[params.session_id]
+        content = self._version.editor.content_blocks(params.prompt)
+        answer: Any = None
+
+        async def say(block: ContentBlock) -> None:
+            await self._send_text(session, uuid.uuid4().hex, block)
+
+        async def forward_message() -> SteeringOutcome | None:
+            nonlocal answer
+            answer = await forward(self._params(params, message))
+            return outcome_of(answer)
+
+        cancel = partial(self._cancel_agent, session)
+        message = ProxyTurn(session.id, session.cwd, content, params.meta, say, cancel)
+        outcome = await self._proxy.steer(message, forward_message)
+        if outcome is None or (answer is not None and outcome == outcome_of(answer)):
+            return steering_result("injected") if answer is None else answer
+        if outcome not in OUTCOMES:
+            expected = f"{', '.join(OUTCOMES)} or None"
+            raise ValueError(
+                f"the result of {self._stage.name}.steer: expected {expected}, got {outcome!r}"
+            )
+        return steering_result(outcome)
+
+    def _params(self, params: Any, turn: ProxyTurn) -> Any:
         """Return the prompt with the changes of the proxy."""
-        params, editor = running.params, self._version.editor
+        editor = self._version.editor
         before = editor.content_blocks(params.prompt)
         if turn.content != before:
             prompt = editor.contents(params.prompt, before, turn.content)
@@ -455,12 +510,16 @@ class Turns(ChainPart):
         version = self._version
         if version.number == 2 and not running.answered.done() and not running.forwards:
             self._answer_itself(running)
-        fields: dict[str, Any] = {}
-        if version.number == 2:
-            running.message_id = running.message_id or uuid.uuid4().hex
-            fields["message_id"] = running.message_id
+        running.message_id = running.message_id or uuid.uuid4().hex
+        await self._send_text(running.session, running.message_id, content)
+
+    async def _send_text(
+        self, session: ProxiedSession, message_id: str, content: ContentBlock
+    ) -> None:
+        version = self._version
+        fields = {"message_id": message_id} if version.number == 2 else {}
         block = version.adapter.content_to_wire(content)
-        self.send(running.session, version.types.AgentMessageChunk(content=block, **fields))
+        self.send(session, version.types.AgentMessageChunk(content=block, **fields))
         await self._stage.client.wait_for_room()
 
     def send(self, session: ProxiedSession, update: Any) -> None:
@@ -484,7 +543,7 @@ class Turns(ChainPart):
         async def forward_turn() -> Any:
             running.forwards += 1
             try:
-                running.result = result = await forward(self._params(running, turn))
+                running.result = result = await forward(self._params(params, turn))
                 turn.token_usage = None if result.usage is None else token_usage_of(result.usage)
             finally:
                 running.forwards -= 1
@@ -533,7 +592,7 @@ class Turns(ChainPart):
         async def forward_turn() -> Any:
             running.forwards += 1
             try:
-                ended = await self._forward_v2(running, self._params(running, turn), forward)
+                ended = await self._forward_v2(running, self._params(params, turn), forward)
                 turn.token_usage = ended.token_usage
                 return ended.stop_reason
             finally:
@@ -554,7 +613,7 @@ class Turns(ChainPart):
         running.settle(passes=False)
         running.settled = asyncio.get_running_loop().create_future()
         running.holds = False
-        running.message_id = ""
+        running.message_id, running.echo_id = "", None
         if running.answered.done():
             try:
                 response = await self._repeat(params)
@@ -652,6 +711,16 @@ class Turns(ChainPart):
             session.state = event
         return [turn for turn in session.turns if _ends(turn, event)]
 
+    @staticmethod
+    def is_shown(session: ProxiedSession, message_id: str) -> bool:
+        """Return whether a message of the user is a prompt that this proxy has shown itself."""
+        for turn in session.turns:
+            if turn.is_own and turn.echo_id is None:
+                turn.echo_id = message_id  # what is said during the turn follows
+            if turn.is_own and turn.echo_id == message_id:
+                return True
+        return False
+
     def last_of(self, running: RunningTurn, params: Params, note: Any) -> Params:
         """Return the last state of a turn whose `Proxy.prompt` has returned."""
         _forget(running)
@@ -747,8 +816,8 @@ class UpdateHook(ChainPart):
         if not self._follows_turns:
             return edited
         ended = [turn for event in events for turn in self._turns.observe(session, event)]
-        if _is_prompt(self._version, update) and any(turn.is_own for turn in session.turns):
-            return None  # the proxy has shown it
+        if _is_prompt(self._version, update) and self._turns.is_shown(session, update.message_id):
+            return None
         if not ended:
             return edited
         waiting = [(turn, turn.settled) for turn in ended if turn.settled is not None]

@@ -186,7 +186,7 @@ class SessionRequests(ChainPart):
     def add_to(self, to_agent: Overrides, has: dict[str, bool]) -> None:
         """Handle the requests that the proxy needs to see."""
         label = self._stage.name
-        needs = ("open_session", "update", "decide_permission", "prompt")  # they use its `cwd`
+        needs = ("open_session", "update", "decide_permission", "prompt", "steer")  # its `cwd`
         if self._commands or self._tools or any(has[hook] for hook in needs):
             for call, action in _OPENING.items():
                 if (method := self._version.methods.get(call)) is not None:
@@ -535,7 +535,8 @@ class HookStage(ProxyStage):
     """Calls the methods that a `Proxy` overrides."""
 
     def __init__(self, proxy: ProxyHooks) -> None:
-        super().__init__(type(proxy).__name__)
+        is_steered = overrides_hook(proxy, "steer") or not overrides_hook(proxy, "prompt")
+        super().__init__(type(proxy).__name__, is_steered=is_steered)
         self._proxy = proxy
 
     async def start(self) -> None:
@@ -607,6 +608,8 @@ class HookStage(ProxyStage):
         updates = UpdateHook(chain, turns)
         if has["prompt"] or has["update"]:
             turns.add_to(to_agent)
+        if has["steer"]:
+            turns.add_steering_to(to_agent)
         if has["update"] or has["decide_permission"] or proxy.commands or has["prompt"]:
             updates.add_to(to_client, has)
         offered = decoder(known.types.InitializeResponse)(initialized)

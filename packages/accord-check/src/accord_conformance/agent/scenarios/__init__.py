@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from accord_conformance.agent.context import AgentContext
-from accord_conformance.agent.scenarios import connection, prompts, services, sessions
+from accord_conformance.agent.scenarios import connection, prompts, services, sessions, steering
 from accord_conformance.harness import Scenario
 from accord_conformance.rules.manifest import load_extensions
 from accord_conformance.traffic.message import Medium
@@ -26,6 +26,7 @@ _scenarios: list[Scenario[AgentContext]] = [
     *services.FILES_AND_TERMINALS,
     *services.ELICITATION,
     *prompts.CANCELLATION,
+    *steering.STEERING_TURNS,
     *sessions.REOPENING,
     *sessions.SESSION_LIST,
     *sessions.OPTIONS,

@@ -205,7 +205,7 @@ async def _no_answer(context: AgentContext) -> None:
 async def _cancel(context: AgentContext) -> None:
     """The turn is cancelled while the agent waits for the user."""
     client = context.client
-    session, sent, _ = await _open(client)
+    session, sent, _ = await open_permission(client)
     client.cancel(session)
     await sent.wait_for_end(within_s=context.settings.answer)
 
@@ -214,7 +214,7 @@ async def _cancel(context: AgentContext) -> None:
 async def _close(context: AgentContext) -> None:
     """The session is closed while the agent waits for the user."""
     client = context.client
-    session, _, call = await _open(client)
+    session, _, call = await open_permission(client)
     await client.close_session(session)
     if call.response is None:
         client.answer_cancelled(call)
@@ -224,7 +224,7 @@ async def _close(context: AgentContext) -> None:
 async def _withdrawn(context: AgentContext) -> None:
     """The prompt is cancelled by `$/cancel_request` while the agent waits for the user."""
     client = context.client
-    session, sent, call = await _open(client)
+    session, sent, call = await open_permission(client)
     client.connection.send_notification("$/cancel_request", {"requestId": sent.request.id})
     await client.wait_for_optional(lambda: sent.is_over, "end", within_s=context.settings.answer)
     if not sent.is_over:
@@ -248,7 +248,7 @@ async def _withdrawn(context: AgentContext) -> None:
 async def _waiting(context: AgentContext) -> None:
     """The user takes time to decide, which the session state shows."""
     client = context.client
-    _, sent, call = await _open(client)
+    _, sent, call = await open_permission(client)
     await client.connection.sync()
     states_before = sent.states()
     client.allow(call)
@@ -268,7 +268,7 @@ async def _waiting(context: AgentContext) -> None:
 async def _late(context: AgentContext) -> None:
     """The user allows the action after the turn was cancelled."""
     client = context.client
-    session, sent, call = await _open(client)
+    session, sent, call = await open_permission(client)
     client.obeys_cancel_request = False
     client.connection.send_notification("session/cancel", {"sessionId": session})
     try:
@@ -288,7 +288,7 @@ async def _late(context: AgentContext) -> None:
     )
 
 
-async def _open(client: ScenarioClient) -> tuple[str, SentPrompt, Request]:
+async def open_permission(client: ScenarioClient) -> tuple[str, SentPrompt, Request]:
     """Return a turn that waits for the user; raise `NotExercised` without a request."""
     session = await client.new_session()
     client.permission_policy = client.leave_open
