@@ -86,10 +86,13 @@ def exit_status(stop_reason: StopReason | None, statuses: Statuses = _DEFAULT) -
     return statuses.refused if status == REFUSED else status
 
 
-def read_prompt(words: Sequence[str], source: str | None, *, may_be_empty: bool = False) -> str:
+def read_prompt(
+    words: Sequence[str], source: str | None, *, may_be_empty: bool = False, what: str = "PROMPT"
+) -> str:
     """Return a prompt: the words and the file `source`, or standard input if either is `-`.
 
-    Raises `click.UsageError` if the file cannot be read, or if the prompt is empty.
+    Raises `click.UsageError`, which names it `what`, if the file cannot be read, or if the prompt
+    is empty.
     """
     if source is not None and source != "-":
         try:
@@ -102,7 +105,7 @@ def read_prompt(words: Sequence[str], source: str | None, *, may_be_empty: bool 
     elif source == "-" or tuple(words) in ((), ("-",)):
         is_named = source == "-" or tuple(words) == ("-",)
         if sys.stdin is None or (sys.stdin.isatty() and not is_named):
-            raise click.UsageError("Expected a PROMPT; give `-` to read it from standard input")
+            raise click.UsageError(f"Expected a {what}; give `-` to read it from standard input")
         data = sys.stdin.buffer.read()
         try:
             text = data.decode("utf-8")
@@ -115,7 +118,7 @@ def read_prompt(words: Sequence[str], source: str | None, *, may_be_empty: bool 
     else:
         text = " ".join(words)
     if not text.strip() and not may_be_empty:
-        raise click.UsageError("Expected a PROMPT, got an empty one")
+        raise click.UsageError(f"Expected a {what}, got an empty one")
     return text
 
 

@@ -6,7 +6,8 @@ Extension methods of Accord are for the settings of the client, the queue, the j
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Struct
@@ -17,6 +18,7 @@ from accord.agent.updates import CommandsUpdate
 from accord.agent.v1 import ClientAdapterV1, modes_to_wire
 from accord.agent.v2 import commands_to_wire, options_to_wire
 from accord.errors import (
+    DecodeError,
     InternalError,
     InvalidParams,
     LocalProtocolError,
@@ -26,6 +28,9 @@ from accord.errors import (
     ResourceNotFound,
 )
 from accord.types import convert_v1, convert_v2
+from accord.types.steering import ADVERTISED, STEERING, requires_prompt
+from accord.types.steering import result as steering_result
+from accord.wire.codec import convert
 from accord_terminal.sessions.journal import Ended, cursor_of
 from accord_terminal.sessions.owner.state import Client, ClientSettings, Prompt
 from accord_terminal.sessions.records import SessionsError
@@ -45,6 +50,11 @@ class _Submit(Struct, rename="camel"):
     text: str
 
 
+class _Steer(Struct, rename="camel"):
+    text: str
+    fallback: Literal["queue", "cancel"] = "queue"
+
+
 class _PromptId(Struct, rename="camel"):
     prompt_id: str
 
@@ -61,6 +71,9 @@ async def extension_request(owner: Owner, client: Client, method: str, params: A
         case "submit":
             prompt = owner.submit((_read(params, _Submit).text,), client, detached=True)
             return {"promptId": prompt.id, "before": len(owner.queue) - 1}
+        case "steer":
+            said = _read(params, _Steer)
+            return await owner.steer((said.text,), client, said.fallback)
         case "withdraw":
             prompt = owner.queue.find(_read(params, _PromptId).prompt_id)
             if prompt is None:
@@ -120,6 +133,7 @@ class _Shared:
 
     version: ClassVar[ProtocolVersion]
     types: ClassVar[Any]
+    content_from_wire: ClassVar[Callable[[Any], ContentBlock]]
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
@@ -202,11 +216,27 @@ class _Shared:
             raise
 
     async def extension_request(self, method: str, params: Any, context: Any) -> Any:
-        """Serve the methods for the queue and the journal; the agent serves others."""
+        """Serve the methods for the queue, the journal and steering; the agent serves others."""
+        if method == STEERING and self._owner.agent.supports("steer"):
+            return await self._steer(params)
         found = await extension_request(self._owner, self.client, method, params)
         if found is NotImplemented:
             raise MethodNotFound(data={"method": method})
         return found
+
+    async def _steer(self, params: Any) -> dict[str, Any]:
+        """Pass a message for the running turn on to the agent."""
+        try:
+            request = convert(params, self.types.PromptRequest)
+        except DecodeError as exc:
+            raise InvalidParams(f"Expected the params of a prompt: {exc}") from None
+        self._require(request.session_id)
+        content = tuple(self.content_from_wire(block) for block in request.prompt)
+        if not content:
+            raise InvalidParams("The message is empty")
+        starts = not requires_prompt(request.meta)
+        outcome = await self._owner.pass_steer(content, self.client, starts=starts)
+        return {} if outcome is None else steering_result(outcome)
 
     async def extension_notification(self, method: str, params: Any, context: Any) -> None:
         """Pass a notification to the agent."""
@@ -225,6 +255,7 @@ class OwnerRoleV1(_Shared, v1.AgentRole):
 
     version: ClassVar[ProtocolVersion] = 1
     types = v1
+    content_from_wire = staticmethod(convert_v1.content_from_wire)
     served: frozenset[str] | None = _SERVED | {"load_session", "set_session_mode"}
 
     def initialize(
@@ -237,6 +268,7 @@ class OwnerRoleV1(_Shared, v1.AgentRole):
         return v1.InitializeResponse(
             protocol_version=1,
             agent_info=v1.Implementation(name=info.name, version=info.version, title=info.title),
+            meta=ADVERTISED if self._owner.agent.supports("steer") else None,
             agent_capabilities=msgspec.structs.replace(
                 derived,
                 prompt_capabilities=v1.PromptCapabilities(
@@ -284,7 +316,7 @@ class OwnerRoleV1(_Shared, v1.AgentRole):
 
     async def prompt(self, params: v1.PromptRequest, context: v1.AgentContext) -> v1.PromptResponse:
         self._require(params.session_id)
-        content = tuple(convert_v1.content_from_wire(block) for block in params.prompt)
+        content = tuple(self.content_from_wire(block) for block in params.prompt)
         ended = await self._ended(self._submit(content), context)
         await self.client.wait_for(ended.seq)
         if (failure := _failure(ended)) is not None:
@@ -319,6 +351,7 @@ class OwnerRoleV2(_Shared, v2.AgentRole):
 
     version: ClassVar[ProtocolVersion] = 2
     types = v2
+    content_from_wire = staticmethod(convert_v2.content_from_wire)
     served: frozenset[str] | None = _SERVED
 
     def initialize(
@@ -341,6 +374,7 @@ class OwnerRoleV2(_Shared, v2.AgentRole):
             info=v2.Implementation(name=info.name, version=info.version, title=info.title),
             capabilities=msgspec.structs.replace(derived, session=session),
             auth_methods=[],
+            meta=ADVERTISED if self._owner.agent.supports("steer") else None,
         )
 
     def _fields(self) -> dict[str, Any]:
@@ -372,7 +406,7 @@ class OwnerRoleV2(_Shared, v2.AgentRole):
 
     async def prompt(self, params: v2.PromptRequest, context: v2.AgentContext) -> v2.PromptResponse:
         self._require(params.session_id)
-        content = tuple(convert_v2.content_from_wire(block) for block in params.prompt)
+        content = tuple(self.content_from_wire(block) for block in params.prompt)
         prompt = self._submit(content)
         try:
             await asyncio.wait([prompt.started, prompt.ended], return_when=asyncio.FIRST_COMPLETED)
