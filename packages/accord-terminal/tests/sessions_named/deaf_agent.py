@@ -17,7 +17,7 @@ class Deaf(Agent):
                 await asyncio.Event().wait()
             case "ask":
                 async with turn.tool("Delete everything") as call:
-                    allowed = await call.ask_permission()
+                    allowed = await call.permission()
                 await turn.say("allowed" if allowed else "rejected")
             case text:
                 await turn.say(f"got: {text}")

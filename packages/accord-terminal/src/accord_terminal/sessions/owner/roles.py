@@ -6,7 +6,6 @@ Extension methods of Accord are for the settings of the client, the queue, the j
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
@@ -133,7 +132,6 @@ class _Shared:
 
     version: ClassVar[ProtocolVersion]
     types: ClassVar[Any]
-    content_from_wire: ClassVar[Callable[[Any], ContentBlock]]
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
@@ -231,7 +229,8 @@ class _Shared:
         except DecodeError as exc:
             raise InvalidParams(f"Expected the params of a prompt: {exc}") from None
         self._require(request.session_id)
-        content = tuple(self.content_from_wire(block) for block in request.prompt)
+        wire = convert_v1 if self.version == 1 else convert_v2
+        content = tuple(wire.content_from_wire(block) for block in request.prompt)
         if not content:
             raise InvalidParams("The message is empty")
         starts = not requires_prompt(request.meta)
@@ -255,7 +254,6 @@ class OwnerRoleV1(_Shared, v1.AgentRole):
 
     version: ClassVar[ProtocolVersion] = 1
     types = v1
-    content_from_wire = staticmethod(convert_v1.content_from_wire)
     served: frozenset[str] | None = _SERVED | {"load_session", "set_session_mode"}
 
     def initialize(
@@ -316,7 +314,7 @@ class OwnerRoleV1(_Shared, v1.AgentRole):
 
     async def prompt(self, params: v1.PromptRequest, context: v1.AgentContext) -> v1.PromptResponse:
         self._require(params.session_id)
-        content = tuple(self.content_from_wire(block) for block in params.prompt)
+        content = tuple(convert_v1.content_from_wire(block) for block in params.prompt)
         ended = await self._ended(self._submit(content), context)
         await self.client.wait_for(ended.seq)
         if (failure := _failure(ended)) is not None:
@@ -351,7 +349,6 @@ class OwnerRoleV2(_Shared, v2.AgentRole):
 
     version: ClassVar[ProtocolVersion] = 2
     types = v2
-    content_from_wire = staticmethod(convert_v2.content_from_wire)
     served: frozenset[str] | None = _SERVED
 
     def initialize(
@@ -406,7 +403,7 @@ class OwnerRoleV2(_Shared, v2.AgentRole):
 
     async def prompt(self, params: v2.PromptRequest, context: v2.AgentContext) -> v2.PromptResponse:
         self._require(params.session_id)
-        content = tuple(self.content_from_wire(block) for block in params.prompt)
+        content = tuple(convert_v2.content_from_wire(block) for block in params.prompt)
         prompt = self._submit(content)
         try:
             await asyncio.wait([prompt.started, prompt.ended], return_when=asyncio.FIRST_COMPLETED)
