@@ -489,7 +489,6 @@ class LiveSession:
         self.sent = prompt
         contents = prompt_contents(agent, prompt, self.files, self._warn)
         turn = self._turn = session.prompt(*contents)
-        self.steering.begin(turn)
         self._set_state("running")
         try:
             try:

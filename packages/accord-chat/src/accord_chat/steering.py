@@ -69,17 +69,13 @@ class Steering:
         self._host = host
         self._tasks: dict[asyncio.Task[None], QueuedPrompt] = {}
         self._held: list[tuple[Contents, QueuedPrompt]] = []  # given to the turn
-        self._turn: ClientTurn | None = None
-
-    def begin(self, turn: ClientTurn) -> None:
-        """Take note of a turn."""
-        self._turn, self._held = turn, []
 
     @property
     def unsent(self) -> list[QueuedPrompt]:
-        """What is on its way, and what the turn sends later."""
-        held = [] if self._turn is None else [self._find(one) for one in self._turn.unsent]
-        return [*(one for one in held if one is not None), *self._tasks.values()]
+        """What is on its way, and what waits in the turn, here or at the agent."""
+        waits = self._host.timeline.waits_for
+        held = (prompt for _, prompt in self._held if waits(prompt.text))
+        return [*held, *self._tasks.values()]
 
     def say(
         self, target: CanBeSteered, prompt: QueuedPrompt, contents: Contents, fallback: Fallback
@@ -123,7 +119,7 @@ class Steering:
             if isinstance(error, asyncio.CancelledError):
                 raise
         else:
-            if said.outcome in ("queued", "restarted") and said.by == "client":
+            if said.outcome in ("queued", "restarted"):
                 self._held.append((contents, prompt))
             text = steered_text(said.outcome, said.by, said.reason)
             host.timeline.note_said(prompt.text, text, since)
@@ -142,7 +138,7 @@ class Steering:
             if prompt is not None:
                 self._host.queue.put_back(prompt)
                 self._host.timeline.drop_note(prompt.text)
-        self._turn, self._held = None, []
+        self._held = []
 
     def _find(self, contents: Contents) -> QueuedPrompt | None:
         """Return the prompt whose contents these are, maybe after a note about what was cut."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from accord import Agent, Turn
 from accord_chat.model.saved import SavedChats
 from chat.chats import HandAgent, LocalAgent, Typist, open_chat
+from chat.forked import command
 from chat.line_chats import LinesChat
 
 VERSIONS = pytest.mark.parametrize("version", [1, 2])
@@ -67,7 +69,7 @@ async def test_message_is_shown_where_it_arrived_and_what_became_of_it(
 ) -> None:
     async with working(Listener(), version, tmp_path) as user:
         await user.type("leave it")
-        await user.sees("Enter queues · Alt+S steers · Alt+C cancels and sends · Alt+M swaps")
+        await user.sees("Enter queues · Alt+S steers · Alt+C cancels and sends · Alt+M swaps them")
         await user.press("alt+s")
         await user.sees("heard: leave it", "↳ the agent has it")
         assert "Alt+S" not in user.screen
@@ -90,7 +92,7 @@ async def test_message_is_shown_where_it_arrived_and_what_became_of_it(
 async def test_choice_of_enter_is_remembered(tmp_path: Path) -> None:
     async with working(Listener(), 1, tmp_path) as user:
         await user.press("alt+m")
-        await user.sees("While the agent works, Enter steers from now on.")
+        await user.sees("While the agent works, Enter steers.")
         await user.type("first")
         await user.sees("Enter steers · Alt+Q queues")
         await user.press("enter")
@@ -144,7 +146,7 @@ async def test_agent_of_version_2_gets_a_second_prompt(tmp_path: Path) -> None:
         await user.type("also")
         await user.sees("Enter queues · Alt+S sends a second prompt")
         await user.press("alt+s")
-        await user.sees("Queued: the agent runs it after the prompt before it", "1 message on the")
+        await user.sees("Queued: the agent runs it", "1 message on the way")
         await user.press("escape")
         await user.until(lambda: user.session.state == "idle" and not user.session.queue)
         assert user.screen.count("got: also") == 1
@@ -161,7 +163,8 @@ async def test_open_question_stays_open(tmp_path: Path, version: int) -> None:
         assert "Alt+C" not in user.screen
         await user.press("alt+s")
         await user.until(lambda: "not there" in user.session.timeline.prompts)
-        user.composer.set_text("instead")
+        user.view.post_message(user.view.Left("instead"))
+        await user.until(lambda: user.composer.text == "instead")
         await user.press("alt+c")
         await user.until(lambda: len(user.session.queue) == 1)
         assert len(user.session.questions) == 1
@@ -228,26 +231,29 @@ async def test_hint_fits_into_a_small_screen(tmp_path: Path) -> None:
 
 
 def test_lines_steer_and_queue_and_a_pipe_queues(tmp_path: Path) -> None:
-    with LinesChat(tmp_path, "--agent", "script", terminal=True) as chat:
+    agent = shlex.join(command(str(Path(__file__).with_name("listening_agent.py"))))
+    with LinesChat(tmp_path, "--agent", agent, terminal=True) as chat:
         chat.sees("is ready")
         chat.type("listen")
-        chat.sees("Agent: I am listening.")
-        chat.type("echo later")
+        chat.sees("Tool: Listening, running")
+        chat.type("later")
         chat.sees("Note: queued as number 1. The agent is working.")
         chat.type(":steer leave it")
-        chat.sees("Note: the agent has it.")
-        chat.sees("I heard: leave it")
+        chat.sees("Note: the agent has it.", "Heard leave it.")
         chat.type(":enter steer")
         chat.sees("a line says it to the agent; :later queues it")
         chat.type("stop")
-        chat.sees("I have stopped.")
-        chat.sees("later")
+        chat.sees("Heard stop.")
+        chat.sees("Prompt later.")
         chat.type(":quit")
         assert chat.status() == 0
         assert "You: leave it" not in chat.text  # it is on the terminal already
-    with LinesChat(tmp_path, "--agent", "script", "--new") as chat:
-        chat.write(b"listen\n:steer in a pipe\necho prompt\n:steer stop\n")
+    with LinesChat(tmp_path, "--agent", agent, "--new") as chat:
+        chat.sees("is ready")
+        chat.type("listen")
+        chat.sees("Tool: Listening, running")
+        chat.write(b":steer piped\nprompt\n:steer stop\n")
         chat.end_input()
         assert chat.status() == 0
-        assert "I heard: in a pipe" in chat.text
-        assert "Agent: prompt" in chat.text
+        assert chat.text.index("Heard piped.") < chat.text.index("Heard stop.")
+        assert "Prompt prompt." in chat.text  # although a line would steer at a terminal

@@ -104,6 +104,10 @@ class Timeline:
         self._notes.append((text, note, since))
         self.sync()
 
+    def waits_for(self, text: str) -> bool:
+        """Return whether a message of the user with a note has not come yet."""
+        return any(said == text for said, _, _ in self._notes)
+
     def drop_note(self, text: str) -> None:
         """Forget the note for a message that does not come."""
         self._notes = [one for one in self._notes if one[0] != text]

@@ -129,7 +129,7 @@ def sending_hint(session: LiveSession, enter: Literal["queue", "steer"]) -> Sequ
         return ("Enter queues: the agent cannot be steered", *cut)
     does = {"queue": "queues", "steer": "steers" if way == "native" else "sends a second prompt"}
     other, key = ("steer", "Alt+S") if enter == "queue" else ("queue", "Alt+Q")
-    return (f"Enter {does[enter]} · {key} {does[other]}", *cut, "Alt+M swaps")
+    return (f"Enter {does[enter]} · {key} {does[other]}", *cut, "Alt+M swaps them")
 
 
 def _hint_text(hint: Sequence[str], width: int) -> Text:

@@ -453,7 +453,7 @@ def _switch_enter(screen: ChatScreen) -> None:
     except OSError as error:
         screen.notify(f"Not kept: {error.strerror}", severity="warning", markup=False)
     does = "steers" if choices.enter == "steer" else "queues"
-    screen.notify(f"While the agent works, Enter {does} from now on.")
+    screen.notify(f"While the agent works, Enter {does}.")
     screen.session_changed()
 
 
