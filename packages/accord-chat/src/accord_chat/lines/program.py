@@ -18,7 +18,6 @@ from accord.local.run import run_program
 from accord_chat.chat import Chat, MakeChat, prepare
 from accord_chat.editor import NoEditor, PromptFile, open_in_editor
 from accord_chat.lines.commands import Commands, LineCommand, draft_rows, find_command
-from accord_chat.lines.keyboard import Keyboard, LineEditor
 from accord_chat.lines.questions import answer, ask_form, show_permission
 from accord_chat.lines.reader import SessionReader
 from accord_chat.lines.words import Printer
@@ -27,6 +26,7 @@ from accord_chat.model.questions import PermissionQuestion, Question
 from accord_chat.pace import Pace
 from accord_chat.sources import ChatOptions
 from accord_chat.steering import Sending
+from accord_terminal.toolkit.keyboard import Keyboard, LineEditor
 from accord_terminal.toolkit.login import run_terminal_login
 from accord_terminal.toolkit.text import one_line
 

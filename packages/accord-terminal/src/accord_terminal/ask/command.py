@@ -53,6 +53,7 @@ class _CommandLine(Struct, kw_only=True):
     terminals: bool
     timeout_s: float | None
     retries: int
+    steer: bool
     thoughts: bool
     verbose: bool
     quiet: bool
@@ -87,6 +88,7 @@ class _CommandLine(Struct, kw_only=True):
             mcp_servers=self._mcp_servers(defaults.mcp),
             meta=self.meta,
             retries=self.retries,
+            steer=self.steer,
             timeout_s=self.timeout_s or known.ask.timeout,
             terminals=self.terminals,
             as_json=self.as_json,
@@ -109,6 +111,11 @@ class _CommandLine(Struct, kw_only=True):
             raise click.UsageError(
                 "-s: give --mcp, --meta and --terminals to `accord session new`, "
                 "which starts the agent"
+            )
+        reads_prompt = self.source is None and self.prompt in (None, "-")
+        if self.steer and (reads_prompt or self.source == "-"):
+            raise click.UsageError(
+                "--steer reads standard input: give the PROMPT as an argument, or by --file"
             )
         if self.quiet and self.as_json:
             raise click.UsageError("--quiet and --json exclude each other")
@@ -265,6 +272,12 @@ def _complete_agent(
     help="Cancel the turn after this time, with exit status 3.",
 )
 @retries_option
+@click.option(
+    "--steer",
+    is_flag=True,
+    help="Read lines from the terminal or standard input while the agent works, and say each to "
+    "it.",
+)
 @click.option("--thoughts", is_flag=True, help="Show the agent's thoughts.")
 @click.option("--verbose", is_flag=True, help="Show the agent's name, version and stderr.")
 @click.option("--quiet", is_flag=True, help="Print only the answer; ask no questions.")

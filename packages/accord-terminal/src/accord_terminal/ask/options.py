@@ -66,6 +66,7 @@ class AskOptions(Struct, frozen=True, kw_only=True):
     mcp_servers: tuple[McpServer, ...] = ()
     meta: dict[str, Any] | None = None  # sent as `_meta` when the session is opened
     retries: int = 0  # of a prompt that fails before the agent has done anything
+    steer: bool = False  # read lines while the turn runs
     timeout_s: float | None = None  # of the turn
     terminals: bool = False
     as_json: bool = False
