@@ -1,7 +1,7 @@
-"""What the user says while the agent works: steered, or queued, and what became of it.
+"""What the user says while the agent works: steered, or queued, and with which outcome.
 
 `Steering` belongs to a session. It passes messages on in their order, notes at each in the
-conversation what became of it, and puts what was not sent back into the queue.
+conversation its outcome, and puts what was not sent back into the queue.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from accord_chat.model.conversation import Timeline
 from accord_chat.model.prompts import PromptQueue, QueuedPrompt
 from accord_terminal.toolkit.text import steered_text
 
-SETTLE_S = 5.0  # after a turn, for the agent to say what became of a message
+SETTLE_S = 5.0  # after a turn, for the agent to report the outcome of a message
 
 # What is done with a prompt that is written while the agent works.
 Sending: TypeAlias = Literal["queue", "steer", "cancel"]
@@ -127,7 +127,7 @@ class Steering:
                 host.tell(f"{text[:1].upper()}{text[1:]}")
 
     async def settle(self, turn: ClientTurn) -> None:
-        """Wait until it is known what became of each message; queue what was not sent."""
+        """Wait for the outcome of each message; queue what was not sent."""
         if self._tasks:
             this = asyncio.current_task()
             is_leaving = this is not None and this.cancelling() > 0

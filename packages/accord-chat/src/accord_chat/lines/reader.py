@@ -106,7 +106,7 @@ class _Progress(Struct):
     parts: int = 0  # other than text
     is_short: bool = False  # a thought whose beginning was printed
     is_muted: bool = False  # a prompt that the user has just typed
-    is_noted: bool = False  # what became of it was printed
+    is_noted: bool = False  # its outcome was printed
 
 
 class SessionReader:

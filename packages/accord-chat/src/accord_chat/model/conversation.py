@@ -69,7 +69,7 @@ class Entry(Struct, kw_only=True, eq=False):
     terminals: tuple[TerminalTranscript, ...] = ()  # that a tool call shows
     is_open: bool = False  # a message that may still grow
     said: str = ""  # what the user has typed, of a message that was said while the agent worked
-    note: str = ""  # what became of that
+    note: str = ""  # its outcome
     places: dict[Diff, int] = {}  # lines of the file before the text
     without_place: dict[Diff, object] = {}  # and of which state of the file
 
@@ -100,7 +100,7 @@ class Timeline:
         ]
 
     def note_said(self, text: str, note: str, since: int) -> None:
-        """Note what became of a message of the user, which is at `since` or after it, or comes."""
+        """Note the outcome of a message of the user, which is at `since` or after it, or comes."""
         self._notes.append((text, note, since))
         self.sync()
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from accord.client.turn import ClientTurn
     from accord_terminal.ask.views import LazyView
 
-SETTLE_S = 5.0  # after the turn, for the agent to say what became of a line
+SETTLE_S = 5.0  # after the turn, for the agent to report the outcome of a line
 
 
 class SteeringLines:

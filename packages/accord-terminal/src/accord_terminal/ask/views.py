@@ -203,7 +203,7 @@ class LazyView:
             view.show_typed(line)
 
     def show_said(self, line: str) -> None:
-        """Show what the user has said in the turn, and what became of it."""
+        """Show what the user has said in the turn, and the outcome."""
         from accord_terminal.ask.screen import RichView
 
         view = self.get()

@@ -61,7 +61,7 @@ class SessionStatus(Struct, frozen=True, rename="camel"):
 
 
 class SaidInTurn(Struct, frozen=True, rename="camel"):
-    """What became of a message for the running turn; see `accord.Steered`.
+    """The outcome of a message for the running turn; see `accord.Steered`.
 
     `by` says who holds it while it is queued: the `agent`, or the `session`, as `prompt_id`.
     """
@@ -93,7 +93,7 @@ class SharedSession:
         return (await self.agent.call_extension(f"{CALL}submit", params))["promptId"]
 
     async def steer(self, text: str, *, fallback: Fallback = "queue") -> SaidInTurn:
-        """Say something to the agent in the running turn, whoever has started it.
+        """Say something to the agent in the running turn, which any client can have started.
 
         Like `ClientTurn.steer`, but what is queued is a prompt of the session. Raises
         `ResourceNotFound` if no turn is running.

@@ -254,7 +254,7 @@ _STEERED = {
 
 
 def steered_text(outcome: str, by: str = "agent", reason: str = "") -> str:
-    """Return what became of a message that was said while a turn ran; see `accord.Steered`."""
+    """Return the outcome of a message that was said while a turn ran; see `accord.Steered`."""
     text = _STEERED.get(outcome, outcome)
     if outcome == "queued":
         why = reason or ("" if by == "client" else "the agent runs it after the prompt before it")

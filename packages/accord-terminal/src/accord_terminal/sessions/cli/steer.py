@@ -50,9 +50,9 @@ def steer_command(
     fallback: Fallback,
     as_json: bool,
 ) -> int:
-    """Say something to the agent in the running turn, and print what became of it.
+    """Say something to the agent in the running turn, and print the outcome.
 
-    The turn goes on. It can be one that another client has started. A question of the agent that
+    The turn continues. It can be one that another client has started. A question of the agent that
     is open is neither answered nor cancelled: until then, the text is queued instead of
     cancelling the turn.
 

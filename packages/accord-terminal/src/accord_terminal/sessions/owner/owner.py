@@ -216,10 +216,10 @@ class Owner(OwnerState):
     async def pass_steer(
         self, content: tuple[ContentBlock, ...], client: Client, *, starts: bool
     ) -> SteeringOutcome | None:
-        """Ask the agent to take a message into the running turn; return what became of it.
+        """Ask the agent to take a message into the running turn; return the outcome.
 
         If nothing runs, it becomes a prompt if it `starts` one. It arrives once, and in order,
-        also if the client leaves. None if the agent does not say what became of it.
+        also if the client leaves. None if the agent does not report it.
         """
 
         async def steer() -> SteeringOutcome | None:
@@ -234,7 +234,7 @@ class Owner(OwnerState):
     async def steer(
         self, content: tuple[ContentBlock, ...], client: Client, fallback: Fallback
     ) -> dict[str, str]:
-        """Say something in the running turn, by what the agent can; return what became of it.
+        """Say something in the running turn, by what the agent can; return the outcome.
 
         It arrives once, and in order, also if the client leaves. Raises `ResourceNotFound` if no
         turn is running.
@@ -273,7 +273,7 @@ class Owner(OwnerState):
                 case "promptRequired":
                     reason = "the prompt had ended"
                 case None:
-                    reason = "the agent does not say what became of it"
+                    reason = "the agent does not report whether it has the message"
         elif turn is not None and (fallback == "cancel" or self.agent.version == 2):
             if fallback == "cancel" and self.questions.open_titles:
                 reason += ", and a question to the user is open"
@@ -310,7 +310,7 @@ class Owner(OwnerState):
             self._steered = None
 
     def receive_steered(self, outcome: SteeringOutcome) -> None:
-        """Take what became of the message, before the updates that follow."""
+        """Take the outcome of the message, before the updates that follow."""
         if self._steered is not None and outcome != "promptRequired":
             client, entry = self._steered
             entry.outcome = "injected" if outcome == "injected" else "started"
