@@ -49,6 +49,7 @@ COMMANDS = (
     ["accord", "session"],
     ["accord", "session", "new"],
     ["accord", "session", "prompt"],
+    ["accord", "session", "steer"],
     ["accord", "session", "watch"],
     *(
         ["accord", "agents", name]

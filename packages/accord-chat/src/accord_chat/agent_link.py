@@ -59,6 +59,10 @@ class Owner(Protocol):
         """Say something in the conversation."""
         ...
 
+    def steered(self, by: str, text: str, outcome: str) -> None:
+        """Note at a message in the conversation that another client has said it."""
+        ...
+
     def changed(self) -> None:
         """Draw again: the queue or the clients of a session have changed."""
         ...
@@ -157,7 +161,7 @@ class AgentLink:
         shared: SharedClient | None = None
         if isinstance(self.source, SharedSession):
             await self.source.reach()
-            shared = SharedClient(self._owner.say, self._owner.changed)
+            shared = SharedClient(self._owner)
         self.shared = shared
         setup, owner = self.source.setup, self._owner
         name, observer = self.traffic.observer()
@@ -403,14 +407,15 @@ def _is_name(row: Mapping[str, Any]) -> bool:
 
 
 class SharedClient:
-    """Knows the queue and the other clients; `say` gets what the user has to know."""
+    """Knows the queue and the other clients; the owner gets what the user has to know."""
 
-    def __init__(self, say: Callable[[str], None], changed: Callable[[], None]) -> None:
+    def __init__(self, owner: Owner) -> None:
         self.name = _own_name()
         self.others: tuple[str, ...] = ()  # the names of the other clients
         self.queue: tuple[QueuedPrompt, ...] = ()  # the running prompt, then those that wait
-        self._say = say
-        self._changed = changed
+        self._owner = owner
+        self._say = owner.say
+        self._changed = owner.changed
         self._answers = OthersAnswers(lambda: self.name, self._say_answer)
         self._agent: ConnectedAgent | None = None
         self._begin = 0  # the entries before are history
@@ -480,6 +485,9 @@ class SharedClient:
                 )
             case "ended":
                 self.queue = tuple(one for one in self.queue if one.prompt_id != prompt_id)
+            case "steered":
+                if entry["by"] != self.name:
+                    self._owner.steered(entry["by"], entry["text"], entry["outcome"])
             case _:
                 self._answers(params)
                 return

@@ -20,7 +20,7 @@ from accord_chat.agent_link import AgentLink
 from accord_chat.live_session import LiveSession, Watcher
 from accord_chat.model.prompts import readable
 from accord_chat.model.questions import FormQuestion, PageQuestion, PermissionQuestion
-from accord_chat.model.saved import PermissionMemory, SavedChat, SavedChats, SavedTab
+from accord_chat.model.saved import Choices, PermissionMemory, SavedChat, SavedChats, SavedTab
 from accord_chat.model.traffic import Traffic
 from accord_chat.sources import (
     ChatOptions,
@@ -61,6 +61,7 @@ class Chat:
         self.sessions: list[LiveSession] = []
         self.active = 0
         self.traffic = Traffic() if traffic is None else traffic
+        self.choices = Choices(saved.path.parent)
         self._saved = saved
         self._find_source = find_source
         self._group = group
@@ -233,7 +234,8 @@ class Chat:
 
 
 def _saved(session: LiveSession) -> SavedTab:
-    images = [image for prompt in session.queue for image in prompt.images]
+    queue = [*session.steering.unsent, *session.queue]
+    images = [image for prompt in queue for image in prompt.images]
     images += session.attachments
     paths = [str(image.path) for image in images if image.path is not None]
     return SavedTab(
@@ -242,7 +244,7 @@ def _saved(session: LiveSession) -> SavedTab:
         title=session.title,
         options=session.options.values(session.transcript),
         draft=session.draft,
-        queue=[prompt.text for prompt in session.queue],
+        queue=[prompt.text for prompt in queue],
         images=paths,
         lost_images=len(images) - len(paths),
     )
@@ -295,6 +297,11 @@ class _Owner:
         session = self._session(None)
         if session is not None:
             session.remark(text)
+
+    def steered(self, by: str, text: str, outcome: str) -> None:
+        session = self._session(None)
+        if session is not None:
+            session.steered_by(by, text, outcome)
 
     def changed(self) -> None:
         session = self._session(None)

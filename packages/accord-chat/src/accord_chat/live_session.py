@@ -20,6 +20,7 @@ from accord.client.connect import ConnectedAgent
 from accord.client.events import Event, ToolCall
 from accord.client.session import ClientSession, ClientTurn
 from accord.client.transcript import Transcript
+from accord.client.turn import Fallback
 from accord.errors import (
     AccordError,
     AuthRequired,
@@ -40,15 +41,17 @@ from accord_chat.model.questions import PermissionQuestion, Question
 from accord_chat.model.turn_changes import FolderFiles, TurnChanges
 from accord_chat.pace import Pace
 from accord_chat.sources import SharedSession, Source
+from accord_chat.steering import CANNOT, QUESTION, Sending, Steering, SteerWay, steer_way
 from accord_terminal.toolkit.session_setup import (
     apply_session_options,
     option_values,
     restore_session_options,
 )
-from accord_terminal.toolkit.text import one_line, relative_path
+from accord_terminal.toolkit.text import one_line, relative_path, steered_text
 
 CANCEL_S = 30.0  # for the agent to end a cancelled turn; then the turn fails
 MAX_TITLE = 60
+OTHERS_TURN = "another client has started the running turn"
 
 SessionState: TypeAlias = Literal[
     "starting", "logging_in", "idle", "running", "cancelling", "failed"
@@ -123,6 +126,8 @@ class LiveSession:
         self._open_at: ConnectedAgent | None = None  # the connection of `_session`
         self.login_name = ""  # of the login that the agent runs
         self._wake = asyncio.Event()
+        self.steering = Steering(self)
+        self._cancelling: asyncio.Task[None] | None = None  # for a message
         self._first_prompt = title
         self._is_closed = False
         self._is_reconnecting = False
@@ -160,13 +165,61 @@ class LiveSession:
         """The agent that has opened it, None until then."""
         return self._open_at
 
+    @property
+    def steer_way(self) -> SteerWay:
+        """How the agent takes a message while it works."""
+        return steer_way(self._open_at)
+
+    @property
+    def steered_turn(self) -> ClientTurn | ClientSession | None:
+        """What a message is said to while the agent works: the turn, or that of another client."""
+        if self.state == "running":
+            return self._turn
+        shared = self.link.shared
+        if self.state == "idle" and shared is not None and shared.running is not None:
+            return self._session if self.steer_way == "native" else None
+        return None
+
     # What the user does.
 
-    def send(self, text: str, images: Sequence[Attachment] = ()) -> None:
-        """Queue a prompt; it is sent when the agent is free."""
-        self.queue.add(text, images)
+    def send(
+        self, text: str, images: Sequence[Attachment] = (), sending: Sending = "queue"
+    ) -> None:
+        """Send a prompt when the agent is free; while it works, do what `sending` says."""
         self._first_prompt = self._first_prompt or text or images[0].name
+        target, way = self.steered_turn, self.steer_way
+        why = ""
+        if sending == "steer":
+            why = CANNOT if way == "none" else ""
+        elif sending == "cancel":
+            why = QUESTION if self.questions else "" if target is self._turn else OTHERS_TURN
+        if sending == "queue" or target is None or self._open_at is None or why:
+            self.queue.add(text, images)
+            if target is not None and why:
+                self.tell(f"Queued: {why}")
+        elif sending == "cancel" and way == "native":  # it would be steered
+            self.queue.put_back(self.queue.number(text, images))
+            self._cancelling = asyncio.create_task(self.cancel(), name="accord chat cancel")
+        else:
+            prompt = self.queue.number(text, images)
+            contents = prompt_contents(self._open_at, prompt, self.files, self._warn)
+            fallback: Fallback = "cancel" if sending == "cancel" else "queue"
+            self.steering.say(target, prompt, contents, fallback)
+        self.wake()
+
+    def tell(self, text: str) -> None:
+        """Show a text for some seconds."""
+        self._watcher.tell(text)
+
+    def wake(self) -> None:
+        """Draw again, and send what is in the queue if nothing runs."""
         self._wake.set()
+        self._changed()
+
+    def steered_by(self, name: str, text: str, outcome: str) -> None:
+        """Note at a message in the conversation that another client has said it."""
+        note = f"{one_line(name, 40)}: {steered_text(outcome)}"
+        self.timeline.note_said(text, note, self.timeline.turn_start + 1)
         self._changed()
 
     async def cancel(self) -> None:
@@ -375,6 +428,7 @@ class LiveSession:
         finally:
             watching.cancel()
             await asyncio.wait([watching])
+            await self.steering.aclose()
 
     async def _watch(self, session: ClientSession) -> None:
         """Take over the events outside of turns."""
@@ -437,9 +491,12 @@ class LiveSession:
         turn = self._turn = session.prompt(*contents)
         self._set_state("running")
         try:
-            async with turn:
-                async for event in turn:
-                    await self._take_in_turn(event)
+            try:
+                async with turn:
+                    async for event in turn:
+                        await self._take_in_turn(event)
+            finally:
+                await self.steering.settle(turn)
         except AuthRequired:
             raise
         except RequestCancelled:

@@ -76,7 +76,10 @@ class LocalAgent:
 
 
 class HandAgent(LocalAgent):
-    """A source whose agent answers with these results by method; it sends `raw` messages, too."""
+    """A source whose agent answers with these results by method, or not if the result is `...`.
+
+    It sends `raw` messages, too.
+    """
 
     def __init__(self, version: int, results: Mapping[str, Any], *, label: str = "hand") -> None:
         super().__init__(None, version=version, label=label)
@@ -109,7 +112,9 @@ class HandAgent(LocalAgent):
             method = message.get("method")
             if "id" not in message or method is None:
                 continue
-            if method in self.results:
+            if self.results.get(method) is ...:
+                pass  # it is not answered
+            elif method in self.results:
                 raw.answer(message["id"], self.results[method])
             else:
                 error = {"code": -32601, "message": "Method not found"}

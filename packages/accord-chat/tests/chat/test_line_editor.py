@@ -8,7 +8,7 @@ from pathlib import Path
 import pyte
 import pytest
 
-from accord_chat.lines.keyboard import LineEditor
+from accord_terminal.toolkit.keyboard import LineEditor
 from chat.line_chats import AGENT, LinesChat
 
 EARLIER = ["first", "second line of words", "dritte Zeile mit 漢字"]

@@ -153,3 +153,36 @@ async def test_subagent_of_version_1_is_a_tool_call(machine: Machine) -> None:
     async with chat_with(machine, "1") as user:
         await user.send("subagent one")
         await user.sees("A subagent", "The subagent is done.")
+
+
+@requirement("R-NAMED-04")
+@VERSIONS
+async def test_who_has_said_something_is_noted_at_the_message(
+    machine: Machine, protocol: str
+) -> None:
+    async with (
+        chat_with(machine, protocol) as user,
+        open_session("fix", client_name="Ann", decides=False) as ann,
+    ):
+        await user.send("listen")
+        await user.sees("I am listening.")
+        await ann.session.steer("from Ann")
+        await user.sees("▌ from Ann", "↳ Ann: the agent has it", "I heard: from Ann")
+        await user.type("from here")
+        await user.sees("Enter queues · Alt+S steers")
+        await user.press("alt+s")
+        await user.sees("↳ the agent has it", "I heard: from here")
+        assert user.screen.count("▌ from here") == 1
+        await ann.session.steer("stop")
+        await user.sees("I have stopped.")
+        # The turn of another client can be steered, too.
+        await ann.submit("listen")
+        await user.sees("Ann: listen")
+        await user.type("into the turn of Ann")
+        await user.sees("Enter queues · Alt+S steers")
+        await user.press("alt+s")
+        await user.sees("I heard: into the turn of Ann")
+        await user.until(lambda: user.screen.count("▌ into the turn of Ann") == 1)
+        await user.type("stop")
+        await user.press("alt+s")
+        await user.until(lambda: user.screen.count("I have stopped.") == 2)

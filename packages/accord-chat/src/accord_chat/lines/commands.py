@@ -24,6 +24,7 @@ from accord_chat.live_session import LiveSession
 from accord_chat.model.changes import location_of
 from accord_chat.model.conversation import FORMATS, Entry, Format, Timeline, exported, write_export
 from accord_chat.model.prompts import best_matches, mention_text
+from accord_chat.steering import Sending
 from accord_terminal.toolkit.session_setup import option_of
 from accord_terminal.toolkit.text import one_line, printable
 
@@ -31,8 +32,8 @@ from accord_terminal.toolkit.text import one_line, printable
 class Host(Protocol):
     """The program around the commands."""
 
-    def send(self, text: str) -> None:
-        """Send a prompt."""
+    def send(self, text: str, sending: Sending | None = None) -> None:
+        """Send a prompt; while the agent works, what is chosen is done with it."""
         ...
 
     def quit(self) -> None:
@@ -76,6 +77,12 @@ COMMANDS = (
     LineCommand("again", "", "Read the question of the agent again"),
     LineCommand("queue", "", "List the queued prompts"),
     LineCommand("withdraw", "[NUMBER]", "Take a queued prompt back into the draft; else the last"),
+    LineCommand("steer", "TEXT", "Say TEXT to the agent while it works"),
+    LineCommand("cut", "TEXT", "Cancel the turn, and continue with TEXT"),
+    LineCommand("later", "TEXT", "Queue TEXT until the turn has ended"),
+    LineCommand(
+        "enter", "[queue|steer]", "Say what a line does while the agent works, or choose it"
+    ),
     LineCommand("draft", "", "Read what is not sent yet; it goes before your next prompt"),
     LineCommand("send", "", "Send the draft"),
     LineCommand("drop", "", "Forget the draft"),
@@ -208,6 +215,41 @@ class Commands:
             session.attachments = [*prompt.images, *session.attachments]
             self.chat.save()
             self.draft("")
+
+    def steer(self, argument: str) -> None:
+        """Say something to the agent while it works."""
+        self._send(argument, "steer")
+
+    def cut(self, argument: str) -> None:
+        """Cancel the turn, and continue with a text."""
+        self._send(argument, "cancel")
+
+    def later(self, argument: str) -> None:
+        """Queue a text."""
+        self._send(argument, "queue")
+
+    def _send(self, argument: str, sending: Sending) -> None:
+        text = "\n".join(filter(None, [self.session.draft, argument])).strip()
+        self.session.draft = ""
+        if text or self.session.attachments:
+            self.host.send(text, sending)
+        else:
+            self.say("Error: type a text after it.")
+
+    def enter(self, argument: str) -> None:
+        """Choose what a line does while the agent works."""
+        choices = self.chat.choices
+        if argument not in ("", "queue", "steer"):
+            self.say("Error: type queue or steer.")
+            return
+        if argument and argument != choices.enter:
+            try:
+                choices.switch_enter()
+            except OSError as error:
+                self.say(f"Warning: not kept: {error.strerror}.")
+        does = "says it to the agent" if choices.enter == "steer" else "queues it"
+        other = ":later queues it" if choices.enter == "steer" else ":steer says it at once"
+        self.say(f"Note: while the agent works, a line {does}; {other}. In a pipe, lines queue.")
 
     def draft(self, _: str) -> None:
         """Read the draft."""

@@ -18,7 +18,6 @@ from accord.local.run import run_program
 from accord_chat.chat import Chat, MakeChat, prepare
 from accord_chat.editor import NoEditor, PromptFile, open_in_editor
 from accord_chat.lines.commands import Commands, LineCommand, draft_rows, find_command
-from accord_chat.lines.keyboard import Keyboard, LineEditor
 from accord_chat.lines.questions import answer, ask_form, show_permission
 from accord_chat.lines.reader import SessionReader
 from accord_chat.lines.words import Printer
@@ -26,6 +25,8 @@ from accord_chat.live_session import LiveSession
 from accord_chat.model.questions import PermissionQuestion, Question
 from accord_chat.pace import Pace
 from accord_chat.sources import ChatOptions
+from accord_chat.steering import Sending
+from accord_terminal.toolkit.keyboard import Keyboard, LineEditor
 from accord_terminal.toolkit.login import run_terminal_login
 from accord_terminal.toolkit.text import one_line
 
@@ -239,18 +240,21 @@ class LinesProgram:
             return True
         return False
 
-    def send(self, text: str) -> None:
-        """Send a prompt, or queue it."""
+    def send(self, text: str, sending: Sending | None = None) -> None:
+        """Send a prompt, say it to the agent in its turn, or queue it."""
         session = self._current
         is_free = session.state == "idle" and not session.queue
-        if is_free and self._keyboard is not None and self._keyboard.is_terminal:
+        is_terminal = self._keyboard is not None and self._keyboard.is_terminal
+        if sending is None:  # in a pipe, lines are prompts, one after another
+            sending = self._open_chat.choices.enter if is_terminal else "queue"
+        number = len(session.queue) + 1
+        if is_terminal and (is_free or sending != "queue"):
             self._reader.typed(text)
         images, session.attachments = session.attachments, []
-        session.send(text, images)
+        session.send(text, images, sending)
         self._open_chat.save()
-        if is_free:
+        if is_free or len(session.queue) < number:
             return
-        number = len(session.queue)
         if session.questions:
             why = "The question is still open; :again reads it."
         elif session.state == "failed":

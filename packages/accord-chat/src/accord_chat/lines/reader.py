@@ -106,6 +106,7 @@ class _Progress(Struct):
     parts: int = 0  # other than text
     is_short: bool = False  # a thought whose beginning was printed
     is_muted: bool = False  # a prompt that the user has just typed
+    is_noted: bool = False  # its outcome was printed
 
 
 class SessionReader:
@@ -211,6 +212,9 @@ class SessionReader:
         lines += map(words.content_words, others[progress.parts :])
         progress.parts = len(others)
         self._speak_new(at, message, progress, lines, more)
+        if entry.note and not progress.is_noted:
+            progress.is_noted = True
+            self._say(f"Note: {one_line(entry.note, 200)}.")
 
     def _finish_before(self, at: int) -> None:
         """Print what waits for its end, since something follows."""

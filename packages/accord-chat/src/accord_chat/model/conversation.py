@@ -68,6 +68,8 @@ class Entry(Struct, kw_only=True, eq=False):
     expanded: bool | None = None  # None: not chosen by the user
     terminals: tuple[TerminalTranscript, ...] = ()  # that a tool call shows
     is_open: bool = False  # a message that may still grow
+    said: str = ""  # what the user has typed, of a message that was said while the agent worked
+    note: str = ""  # its outcome
     places: dict[Diff, int] = {}  # lines of the file before the text
     without_place: dict[Diff, object] = {}  # and of which state of the file
 
@@ -85,12 +87,47 @@ class Timeline:
         self._touched: set[tuple[str, str]] = set()
         self._entries_of_terminal: dict[str, set[int]] = {}
         self._open: set[int] = set()
+        self._notes: list[tuple[str, str, int]] = []  # of messages that have not come yet
+        self.turn_start = 0  # the position of the first entry of the turn
 
     @property
     def prompts(self) -> list[str]:
         """What the user has said, the earliest first."""
-        contents = (entry.content for entry in self.entries)
-        return [one.text for one in contents if isinstance(one, Message) and one.role == "user"]
+        return [
+            entry.said or entry.content.text
+            for entry in self.entries
+            if isinstance(entry.content, Message) and entry.content.role == "user"
+        ]
+
+    def note_said(self, text: str, note: str, since: int) -> None:
+        """Note the outcome of a message of the user, which is at `since` or after it, or comes."""
+        self._notes.append((text, note, since))
+        self.sync()
+
+    def waits_for(self, text: str) -> bool:
+        """Return whether a message of the user with a note has not come yet."""
+        return any(said == text for said, _, _ in self._notes)
+
+    def drop_note(self, text: str) -> None:
+        """Forget the note for a message that does not come."""
+        self._notes = [one for one in self._notes if one[0] != text]
+
+    def _write_notes(self) -> None:
+        for noted in list(self._notes):
+            text, note, since = noted
+            for at in range(since, len(self.entries)):
+                entry = self.entries[at]
+                content = entry.content
+                if (
+                    isinstance(content, Message)
+                    and content.role == "user"
+                    and not entry.note
+                    and text in content.text
+                ):
+                    entry.said, entry.note = text, note
+                    self._notes.remove(noted)
+                    self._change(at)
+                    break
 
     def continue_with(self, transcript: Transcript) -> None:
         """Go on with another transcript below the existing entries."""
@@ -156,7 +193,11 @@ class Timeline:
     def end_turn(self, text: str, severity: Severity) -> None:
         """Add the remark below a turn."""
         self.sync()
+        notes, self._notes = self._notes, []
+        for said, note, _ in notes:  # the agent has not shown them
+            self._add(Entry(content=Remark(f"Said while the agent worked: {note}", details=said)))
         self._add(Entry(content=Remark(text, severity, ends_turn=True)))
+        self.turn_start = len(self.entries)
 
     def close_messages(self) -> None:
         """Note that no message grows any more: the turn has ended."""
@@ -176,6 +217,8 @@ class Timeline:
             if number is not None and number < known:
                 self._update(number)
         self._touched.clear()
+        if self._notes:
+            self._write_notes()
 
     def take_changed(self) -> set[int]:
         """Return the positions of the changed entries, and forget them."""

@@ -60,11 +60,15 @@ class PromptQueue:
 
     def add(self, text: str, images: Iterable[Attachment] = ()) -> QueuedPrompt:
         """Add a prompt at the end."""
-        self._last_number += 1
-        prompt = QueuedPrompt(self._last_number, text, tuple(images))
+        prompt = self.number(text, images)
         self._prompts.append(prompt)
         self._is_held = False
         return prompt
+
+    def number(self, text: str, images: Iterable[Attachment] = ()) -> QueuedPrompt:
+        """Return a prompt that is not queued."""
+        self._last_number += 1
+        return QueuedPrompt(self._last_number, text, tuple(images))
 
     def put_back(self, prompt: QueuedPrompt) -> None:
         """Put a prompt that was not sent at the beginning again."""

@@ -1,8 +1,8 @@
 """What survives the program: the open sessions of a folder with their drafts, and permissions.
 
 `SavedChats` keeps the sessions, drafts and queued prompts of a folder, `PermissionMemory` what
-the user wants to be remembered, by agent, tool and path. A file is replaced as a whole, and put
-aside if it cannot be read.
+the user wants to be remembered, by agent, tool and path, and `Choices` what Enter does. A file is
+replaced as a whole; the first two are put aside if they cannot be read.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import itertools
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -128,6 +129,31 @@ class SavedChats:
             self.problem = None
         except OSError as error:  # a full disk must not end the chat
             self.problem = f"{self.path.parent}: {error.strerror}"
+
+
+class _Choices(Struct, omit_defaults=True):
+    enter: Literal["queue", "steer"] = "queue"
+
+
+class Choices:
+    """What the user has chosen for all chats; several programs share the file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "choices.json"
+        self._choices = _Choices()
+        with suppress(OSError, msgspec.MsgspecError):  # the file has nothing that is missed
+            self._choices = msgspec.json.decode(self._path.read_bytes(), type=_Choices)
+
+    @property
+    def enter(self) -> Literal["queue", "steer"]:
+        """What Enter does with a prompt while the agent works."""
+        return self._choices.enter
+
+    def switch_enter(self) -> None:
+        """Let Enter do the other thing from now on. Raises `OSError` if that is not kept."""
+        self._choices.enter = "queue" if self._choices.enter == "steer" else "steer"
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        replace_file(self._path, msgspec.json.encode(self._choices))
 
 
 LOCK_S = 5.0

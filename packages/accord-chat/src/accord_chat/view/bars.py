@@ -76,6 +76,9 @@ def activity_text(session: LiveSession, hidden_below: int, frame: int, width: in
         text.append(f"{SPINNER[frame % 4]} {doing} {seconds:.0f} s", "yellow")
         text.append(" · Esc cancels", "dim")
     _append_shared(text, session)
+    if unsent := len(session.steering.unsent):
+        text.append(" · " if text else "")
+        text.append(f"{counted(unsent, 'message')} on the way", "cyan")
     if session.queue:
         text.append(" · " if text else "")
         text.append(f"{len(session.queue)} queued (Alt+Up takes back)", "cyan")
@@ -116,9 +119,38 @@ def _append_shared(text: Text, session: LiveSession) -> None:
         text.append(f"with {counted(len(shared.others), 'client')}: {names}{more}", "dim")
 
 
-def status_text(session: LiveSession, width: int) -> Text:
-    """Return the settings of the session, and its usage at the right."""
+def sending_hint(session: LiveSession, enter: Literal["queue", "steer"]) -> Sequence[str]:
+    """Return what keys do with a prompt that is written while the agent works, best first."""
+    target, way = session.steered_turn, session.steer_way
+    if target is None:
+        return ()
+    cut = () if session.questions else ("Alt+C cancels and sends",)
+    if way == "none":
+        return ("Enter queues: the agent cannot be steered", *cut)
+    does = {"queue": "queues", "steer": "steers" if way == "native" else "sends a second prompt"}
+    other, key = ("steer", "Alt+S") if enter == "queue" else ("queue", "Alt+Q")
+    return (f"Enter {does[enter]} · {key} {does[other]}", *cut, "Alt+M swaps them")
+
+
+def _hint_text(hint: Sequence[str], width: int) -> Text:
+    """Return as many parts of a hint as fit."""
+    text = Text(hint[0], "bold", no_wrap=True, overflow="ellipsis", end="")
+    for part in hint[1:]:
+        if text.cell_len + 3 + cell_len(part) <= width:
+            text.append(f" · {part}", "not bold")
+    return text
+
+
+def status_text(session: LiveSession, width: int, hint: Sequence[str] = ()) -> Text:
+    """Return the settings of the session, and its usage at the right; or a hint about keys."""
     transcript = session.transcript
+    if hint:
+        keys = " F1 help" if width >= 60 else " F1"
+        room = width - len(keys)
+        left = _hint_text(hint, room)
+        left.truncate(room, overflow="ellipsis")
+        left.pad_right(room - left.cell_len)
+        return left + Text(keys, end="")
     left = Text(" · ".join(_settings(transcript)), no_wrap=True, overflow="ellipsis", end="")
     keys = "F1 help" if width >= 60 else "F1"
     right = Text(_usage(transcript), no_wrap=True, end="")

@@ -21,7 +21,13 @@ from textual.widgets import Static
 
 from accord_chat.live_session import LiveSession
 from accord_chat.pace import Pace
-from accord_chat.view.bars import activity_text, short_plan_rows, status_text, tab_line
+from accord_chat.view.bars import (
+    activity_text,
+    sending_hint,
+    short_plan_rows,
+    status_text,
+    tab_line,
+)
 from accord_chat.view.file_pane import FilePane
 from accord_chat.view.lazy_lines import row_strips
 from accord_chat.view.permission_panel import LOW_ROWS, LOWEST_ROWS
@@ -102,7 +108,7 @@ class ChatScreen(Screen[None]):
         yield Static(id="plan")
         yield QuestionArea(self._may_take_keyboard)
         yield Static(id="activity")
-        yield PromptArea()
+        yield PromptArea(self.chat.choices)
         yield Static(id="status")
 
     def on_mount(self) -> None:
@@ -255,7 +261,9 @@ class ChatScreen(Screen[None]):
         tabs = tab_line(self.chat.sessions, self.chat.active, width)
         self._draw_line("#tabs", tabs.text)
         self._draw_line("#activity", activity_text(session, below, self._frame, width - 2))
-        self._draw_line("#status", status_text(session, width - 2))
+        is_written = not self.prompt.is_blank
+        hint = sending_hint(session, self.chat.choices.enter) if is_written else ()
+        self._draw_line("#status", status_text(session, width - 2, hint))
 
     def _draw_line(self, name: str, text: Text) -> None:
         """Draw a line that has changed; its place stays, so there is nothing to arrange."""

@@ -24,6 +24,7 @@ from accord_chat.model.conversation import FORMATS, Format, exported, write_expo
 from accord_chat.model.prompts import QueuedPrompt
 from accord_chat.model.saved import RememberedRule
 from accord_chat.sources import KnownAgent
+from accord_chat.steering import Sending
 from accord_chat.view.bars import whole_plan_rows
 from accord_chat.view.chat_screen import FOLLOW_KEY, ChatScreen
 from accord_chat.view.file_pane import FileView
@@ -438,6 +439,52 @@ def _prompt_label(prompt: QueuedPrompt) -> str:
     return " ".join(filter(None, [one_line(prompt.text, 200), images]))
 
 
+# What is done with a prompt that is written while the agent works.
+
+
+def _send(screen: ChatScreen, sending: Sending) -> None:
+    screen.prompt.composer.submit(sending)
+
+
+def _switch_enter(screen: ChatScreen) -> None:
+    choices = screen.chat.choices
+    try:
+        choices.switch_enter()
+    except OSError as error:
+        screen.notify(f"Not kept: {error.strerror}", severity="warning", markup=False)
+    does = "steers" if choices.enter == "steer" else "queues"
+    screen.notify(f"While the agent works, Enter {does}.")
+    screen.session_changed()
+
+
+STEER = Command(
+    "steer",
+    "alt+s",
+    "Alt+S",
+    "Steer: say the prompt to the agent while it works",
+    partial(_send, sending="steer"),
+)
+ENQUEUE = Command(
+    "enqueue",
+    "alt+q",
+    "Alt+Q",
+    "Queue the prompt until the turn has ended",
+    partial(_send, sending="queue"),
+)
+CUT = Command(
+    "cut",
+    "alt+c",
+    "Alt+C",
+    "Cancel the turn, and continue with the prompt",
+    partial(_send, sending="cancel"),
+)
+ENTER = Command(
+    "enter",
+    "alt+m",
+    "Alt+M",
+    "Switch what Enter does while the agent works: queue or steer",
+    _switch_enter,
+)
 TAKE_BACK = Command("take_back", "alt+up", "Alt+Up", "Take the last queued prompt back", _take_back)
 QUEUE = Command("queue", "f7", "F7", "Show the queued prompts; edit or withdraw one", _show_queue)
 
@@ -696,7 +743,7 @@ def _key_rows(commands: Sequence[Command], typing: Keys, reading: Keys) -> Itera
 # The table.
 
 TYPING_KEYS = (
-    ("Enter", "Send; while the agent works, queue"),
+    ("Enter", "Send; while the agent works, queue or steer, as you have chosen (Alt+M)"),
     ("Ctrl+J", "New line; Shift+Enter and Alt+Enter too, if the terminal tells them apart"),
     ("/", "Slash commands of the agent"),
     ("@", "Mention a file of the folder: its content is attached"),
@@ -733,6 +780,10 @@ _FEATURES = (
     PLAN,
     CONVERSATION,
     CANCEL,
+    STEER,
+    ENQUEUE,
+    CUT,
+    ENTER,
     PASTE_IMAGE,
     REMOVE_IMAGE,
     TAKE_BACK,

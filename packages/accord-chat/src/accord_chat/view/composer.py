@@ -17,8 +17,15 @@ from textual.widgets import TextArea
 
 from accord.text.excerpt import visible
 from accord_chat.model.prompts import Attachment, dropped_images
+from accord_chat.steering import Sending
 
 DROP_S = 2.0  # to look at pasted paths, which can be on a slow network
+SENDING_KEYS: dict[str, Sending | None] = {  # None: what Enter does is chosen elsewhere
+    "enter": None,
+    "alt+s": "steer",
+    "alt+q": "queue",
+    "alt+c": "cancel",
+}
 NEW_LINE_KEYS = frozenset({"shift+enter", "ctrl+j", "alt+enter", "ctrl+enter"})
 # With them a text could be read in another order than it is sent in.
 _DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")
@@ -59,9 +66,10 @@ class Composer(TextArea):
     class Submitted(Message):
         """The user sends the text."""
 
-        def __init__(self, text: str) -> None:
+        def __init__(self, text: str, sending: Sending | None = None) -> None:
             super().__init__()
             self.text = text
+            self.sending = sending  # while the agent works
 
     class Moved(Message):
         """The text or the cursor has changed."""
@@ -187,6 +195,11 @@ class Composer(TextArea):
         event.prevent_default()
         self.post_message(message)
 
+    def submit(self, sending: Sending) -> None:
+        """Send the text, although another part of the screen has the keyboard."""
+        self.post_message(self.Submitted(self.text, sending))
+        self.set_text("")
+
     def action_paste(self) -> None:
         """Paste an image of the clipboard, or text."""
         self.post_message(self.Pasting())
@@ -211,8 +224,8 @@ class Composer(TextArea):
 
     def _message_for(self, key: str) -> Message | None:
         match key:
-            case "enter":
-                return self.Submitted(self.text)
+            case _ if key in SENDING_KEYS:
+                return self.Submitted(self.text, SENDING_KEYS[key])
             case "backspace" if not self.text:
                 return self.Emptied()
             case "pageup" | "pagedown":

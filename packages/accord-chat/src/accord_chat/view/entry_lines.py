@@ -120,7 +120,7 @@ class EntryLines:
 
     def _message(self, message: Message, width: int, cwd: str) -> Lines:
         if message.role == "user":
-            rows = FoldedRows(_prompt(message), width, "▌ ", "bold blue")
+            rows = FoldedRows(_prompt(message, self.entry.note), width, "▌ ", "bold blue")
             others = self._contents(message.content, width, cwd)
             return _with_contents(rows, others, "▌ ", "bold blue")
         if message.role == "thought":
@@ -219,10 +219,12 @@ def _with_contents(rows: Lines, strips: list[Strip], lead: str, style: str = "")
     return StackedLines((rows, MadeLines(indent(strips, lead, style)))) if strips else rows
 
 
-def _prompt(message: Message) -> Iterator[Row]:
+def _prompt(message: Message, note: str) -> Iterator[Row]:
     texts = [part for part in message.content if isinstance(part, str)]
     if texts:
         yield from _first_lines("\n".join(texts), "bold")
+    if note:
+        yield Row(one_line(note), "dim", "↳ ", lead_style="dim")
 
 
 def _first_lines(text: str, style: str, lead: str = "") -> Iterator[Row]:

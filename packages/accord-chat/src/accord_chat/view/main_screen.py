@@ -15,7 +15,7 @@ from accord_chat.model.conversation import Entry, pictures_of
 from accord_chat.view.bars import tab_line
 from accord_chat.view.chat_screen import ChatScreen
 from accord_chat.view.commands import COMMANDS, NEXT_MODE
-from accord_chat.view.composer import Composer
+from accord_chat.view.composer import SENDING_KEYS, Composer
 from accord_chat.view.entry_lines import entry_title, viewer_rows
 from accord_chat.view.file_pane import FileView
 from accord_chat.view.form_panel import FormPanel
@@ -39,7 +39,8 @@ class MainScreen(ChatScreen):
                 f"run({command.name!r})",
                 command.summary,
                 show=False,
-                priority=command.key != "escape",  # which is first of lists and questions
+                # Escape is first of lists and questions; the others are not to overtake letters.
+                priority=command.key not in ("escape", *SENDING_KEYS),
             )
             for command in COMMANDS
         ),
@@ -137,8 +138,10 @@ class MainScreen(ChatScreen):
         self.save_soon()
 
     def on_prompt_area_edited(self) -> None:
-        """Save the draft soon."""
+        """Save the draft soon, and say what Enter does with it."""
         self.save_soon()
+        if self.session.steered_turn is not None:
+            self.session_changed()
 
     def on_composer_scrolled(self, event: Composer.Scrolled) -> None:
         """Scroll the conversation."""

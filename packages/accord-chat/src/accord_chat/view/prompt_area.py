@@ -30,6 +30,8 @@ from accord_chat.model.prompts import (
     mention_before,
     mention_text,
 )
+from accord_chat.model.saved import Choices
+from accord_chat.steering import Sending
 from accord_chat.view.composer import CompletionAction, Composer
 from accord_terminal.toolkit.text import one_line
 
@@ -49,7 +51,7 @@ class PromptArea(Vertical):
     """
 
     class Sent(TextualMessage):
-        """A prompt was queued for the session."""
+        """A prompt was sent, queued or said."""
 
     class Left(TextualMessage):
         """The user goes to what is above: nothing can be completed."""
@@ -57,8 +59,9 @@ class PromptArea(Vertical):
     class Edited(TextualMessage):
         """The draft has changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, choices: Choices) -> None:
         super().__init__()
+        self._choices = choices
         self._session: LiveSession | None = None
         self._recall_at: int | None = None  # of the earlier prompt that is shown
         self._listing: asyncio.Task[None] | None = None
@@ -116,7 +119,7 @@ class PromptArea(Vertical):
             self._listing.cancel()
 
     def on_composer_submitted(self, event: Composer.Submitted) -> None:
-        """Queue the prompt; it is sent at once if the agent is free."""
+        """Send the prompt if the agent is free; else queue it, or say it to the agent."""
         event.stop()
         text = event.text.strip()
         if self._session is None or not (text or self._session.attachments):
@@ -125,7 +128,8 @@ class PromptArea(Vertical):
         self._recall_at = None
         self._session.draft = ""
         images, self._session.attachments = self._session.attachments, []
-        self._session.send(text, images)
+        sending: Sending = event.sending or self._choices.enter
+        self._session.send(text, images, sending)
         self._show_attachments()
         self.post_message(self.Sent())
 

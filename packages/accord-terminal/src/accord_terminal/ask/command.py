@@ -60,6 +60,7 @@ class _CommandLine(Struct, kw_only=True):
     budget: str | None
     unmetered: tuple[str, ...]
     retries: int
+    steer: bool
     thoughts: bool
     verbose: bool
     quiet: bool
@@ -95,6 +96,7 @@ class _CommandLine(Struct, kw_only=True):
             meta=self.meta,
             limits=limits_of(self.budget, self.unmetered),
             retries=self.retries,
+            steer=self.steer,
             timeout_s=self.timeout_s or known.ask.timeout,
             terminals=self.terminals,
             as_json=self.as_json,
@@ -117,6 +119,11 @@ class _CommandLine(Struct, kw_only=True):
             raise click.UsageError(
                 "-s: give --mcp, --meta and --terminals to `accord session new`, "
                 "which starts the agent"
+            )
+        reads_prompt = self.source is None and self.prompt in (None, "-")
+        if self.steer and (reads_prompt or self.source == "-"):
+            raise click.UsageError(
+                "--steer reads standard input: give the PROMPT as an argument, or by --file"
             )
         if self.quiet and self.as_json:
             raise click.UsageError("--quiet and --json exclude each other")
@@ -274,6 +281,12 @@ def _complete_agent(
 )
 @budget_options
 @retries_option
+@click.option(
+    "--steer",
+    is_flag=True,
+    help="Read lines from the terminal or standard input while the agent works, and say each to "
+    "it.",
+)
 @click.option("--thoughts", is_flag=True, help="Show the agent's thoughts.")
 @click.option("--verbose", is_flag=True, help="Show the agent's name, version and stderr.")
 @click.option("--quiet", is_flag=True, help="Print only the answer; ask no questions.")

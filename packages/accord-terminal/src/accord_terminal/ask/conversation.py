@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -158,7 +159,7 @@ class Conversation:
         is_untouched = True
         try:
             with deadline:
-                async with turn:
+                async with turn, self._steering(turn):
                     async for event in turn:
                         is_untouched = is_untouched and _is_harmless(event)
                         show_event(event)
@@ -167,6 +168,14 @@ class Conversation:
                 raise
             return False
         return True
+
+    def _steering(self, turn: ClientTurn) -> AbstractAsyncContextManager[object]:
+        """Return what reads lines for the turn, if the user wants that."""
+        if not self._options.steer:
+            return nullcontext()
+        from accord_terminal.ask.steering import SteeringLines
+
+        return SteeringLines(turn, self._view)
 
     async def _pause(self, turn: ClientTurn, attempt: int, retries: int) -> None:
         """Wait before the next attempt; Ctrl-C quits."""

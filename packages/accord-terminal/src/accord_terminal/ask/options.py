@@ -68,6 +68,7 @@ class AskOptions(Struct, frozen=True, kw_only=True):
     meta: dict[str, Any] | None = None  # sent as `_meta` when the session is opened
     limits: Limits | None = None  # of --budget
     retries: int = 0  # of a prompt that fails before the agent has done anything
+    steer: bool = False  # read lines while the turn runs
     timeout_s: float | None = None  # of the turn
     terminals: bool = False
     as_json: bool = False
@@ -88,10 +89,13 @@ def exit_status(stop_reason: StopReason | None, statuses: Statuses = _DEFAULT) -
     return statuses.refused if status == REFUSED else status
 
 
-def read_prompt(words: Sequence[str], source: str | None, *, may_be_empty: bool = False) -> str:
+def read_prompt(
+    words: Sequence[str], source: str | None, *, may_be_empty: bool = False, what: str = "PROMPT"
+) -> str:
     """Return a prompt: the words and the file `source`, or standard input if either is `-`.
 
-    Raises `click.UsageError` if the file cannot be read, or if the prompt is empty.
+    Raises `click.UsageError`, which names it `what`, if the file cannot be read, or if the prompt
+    is empty.
     """
     if source is not None and source != "-":
         try:
@@ -104,7 +108,7 @@ def read_prompt(words: Sequence[str], source: str | None, *, may_be_empty: bool 
     elif source == "-" or tuple(words) in ((), ("-",)):
         is_named = source == "-" or tuple(words) == ("-",)
         if sys.stdin is None or (sys.stdin.isatty() and not is_named):
-            raise click.UsageError("Expected a PROMPT; give `-` to read it from standard input")
+            raise click.UsageError(f"Expected a {what}; give `-` to read it from standard input")
         data = sys.stdin.buffer.read()
         try:
             text = data.decode("utf-8")
@@ -117,7 +121,7 @@ def read_prompt(words: Sequence[str], source: str | None, *, may_be_empty: bool 
     else:
         text = " ".join(words)
     if not text.strip() and not may_be_empty:
-        raise click.UsageError("Expected a PROMPT, got an empty one")
+        raise click.UsageError(f"Expected a {what}, got an empty one")
     return text
 
 

@@ -106,6 +106,7 @@ class LiveRegion:
     def __init__(self, writer: Writer, markdown_lines: Callable[[str], list[str]]) -> None:
         self.activity = "working"
         self.stderr_hint = ""  # the agent's last line of stderr
+        self.typed: str | None = None  # what the user types
         self._writer = writer
         self._markdown_lines = markdown_lines
         self._started_s = time.monotonic()
@@ -117,6 +118,9 @@ class LiveRegion:
         writer = self._writer
         room = max(writer.size[1] - 2, 1)
         status = [self._status_line(thought)]
+        if self.typed is not None:
+            shown = f"› {printable(self.typed)}"[-(writer.width - 1) :]
+            status += writer.render_rows([Row(writer.cut_line(shown), "bold")])[:1]
         planned: list[str] = []
         for plan in plans:
             if plan.markdown is None:
@@ -297,6 +301,18 @@ class RichView:
         if not self.writer.has_live_region:
             self._write_rows([Row("Cancelling. Press Ctrl-C again to quit.", "yellow")], "note")
         self.refresh()
+
+    def show_typed(self, line: str | None) -> None:
+        """Show the line that the user types while the agent works."""
+        self._live_region.typed = line
+        if self.writer.has_live_region and not self._is_over:
+            self.refresh()
+
+    def show_said(self, line: str) -> None:
+        """Show what the user has said, below what the agent has said before."""
+        if self._piped_answer is None and self._held_events is None:
+            self._flush()
+        self._write_rows([Row(line, "bold")], "note")
 
     def show_warning(self, message: str) -> None:
         """Show a warning of this program."""

@@ -12,7 +12,8 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import msgspec
@@ -168,6 +169,18 @@ class TurnView(Protocol):
         ...
 
 
+class Typing(Protocol):
+    """Reads lines while the turn runs."""
+
+    def pause(self) -> None:
+        """Leave the keyboard to a question."""
+        ...
+
+    def resume(self) -> None:
+        """Read again."""
+        ...
+
+
 class LazyView:
     """The view of a turn, and the questions to the user at a terminal."""
 
@@ -178,6 +191,40 @@ class LazyView:
         self._agent_name = "The agent"
         self._answered: list[str] = []  # by others, while a question was open
         self._stderr_line = ""  # the last one, if there was no view yet
+        self.typing: Typing | None = None  # reads lines while no question is open
+        self._open_questions = 0
+
+    def show_typed(self, line: str | None) -> None:
+        """Show the line that is being typed, if the view can; None if no line is read."""
+        from accord_terminal.ask.screen import RichView
+
+        view = self.get()
+        if isinstance(view, RichView):
+            view.show_typed(line)
+
+    def show_said(self, line: str) -> None:
+        """Show what the user has said in the turn, and the outcome."""
+        from accord_terminal.ask.screen import RichView
+
+        view = self.get()
+        if isinstance(view, RichView):
+            view.show_said(line)
+        else:
+            view.show_warning(line)
+
+    @contextmanager
+    def _asking(self) -> Generator[UserQuestions]:
+        """Leave the keyboard to a question; then show what others have answered."""
+        self._open_questions += 1
+        if self.typing is not None:
+            self.typing.pause()
+        try:
+            yield self._ask()
+        finally:
+            self._open_questions -= 1
+            self._write_answered()
+            if self.typing is not None and not self._open_questions:
+                self.typing.resume()
 
     def get(self) -> TurnView:
         """Return the view."""
@@ -204,24 +251,18 @@ class LazyView:
 
     async def ask_permission(self, request: PermissionRequest) -> Decision | None:
         """Ask the user to decide a permission request."""
-        try:
-            return await self._ask().ask_permission(request, self._agent_name)
-        finally:
-            self._write_answered()
+        with self._asking() as questions:
+            return await questions.ask_permission(request, self._agent_name)
 
     async def ask_form(self, form: ElicitationForm) -> FormValues | None:
         """Ask the user to fill in a form; None if the user declines."""
-        try:
-            return await self._ask().ask_form(form, self._agent_name)
-        finally:
-            self._write_answered()
+        with self._asking() as questions:
+            return await questions.ask_form(form, self._agent_name)
 
     async def ask_url(self, page: UrlElicitationRequest) -> bool:
         """Ask the user to open a URL; return whether the user agrees."""
-        try:
-            return await self._ask().ask_url(page, self._agent_name)
-        finally:
-            self._write_answered()
+        with self._asking() as questions:
+            return await questions.ask_url(page, self._agent_name)
 
     def show_answered(self, line: str) -> None:
         """Show what another client has answered; after the open question, if there is one."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 # Type checkers read these imports, Python the table below.
 if TYPE_CHECKING:
     from accord_terminal.sessions.named import QueuedPrompt as QueuedPrompt
+    from accord_terminal.sessions.named import SaidInTurn as SaidInTurn
     from accord_terminal.sessions.named import SessionStatus as SessionStatus
     from accord_terminal.sessions.named import SharedSession as SharedSession
     from accord_terminal.sessions.named import open_session as open_session
@@ -26,7 +27,7 @@ else:
         for module, names in {
             "accord_terminal.sessions.records": "NoSession OwnerError SessionsError",
             "accord_terminal.sessions.named": (
-                "QueuedPrompt SessionStatus SharedSession open_session"
+                "QueuedPrompt SaidInTurn SessionStatus SharedSession open_session"
             ),
         }.items()
         for name in names.split()

@@ -1,7 +1,7 @@
 """The journal of a session: lines of JSON, appended only, written before clients see them.
 
 An entry is what happened at one time; a cursor is a place in the journal of one session.
-`OthersAnswers` shows a client which question of its prompt another one has answered.
+`OthersAnswers` shows a client what others have answered and said in the turn of its prompt.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from accord_terminal.sessions.records import (
     SessionsError,
     now,
 )
-from accord_terminal.toolkit.text import one_line
+from accord_terminal.toolkit.text import one_line, steered_text
 
 # Cursors of `watch`: a place in the journal of one session, as text for programs to keep.
 
@@ -111,6 +111,18 @@ class Ended(_Entry, tag="ended"):
     tokens: int | None = None
 
 
+class Steered(_Entry, tag="steered"):
+    """A client has said something to the agent in a running turn; see `accord.Steered`.
+
+    `prompt` is that of the turn. `content` is in the form of the agent's protocol version.
+    """
+
+    content: Raw
+    text: str  # its beginning, for lists
+    by: str
+    outcome: str  # injected, queued by the agent, restarted, started
+
+
 class Asked(_Entry, tag="asked"):
     """The agent asks for a permission, or for input."""
 
@@ -152,7 +164,16 @@ class OwnerEnded(_Entry, tag="owner_ended"):
 
 
 Entry: TypeAlias = (
-    Updated | Queued | Started | Ended | Asked | Answered | OptionsSet | OwnerStarted | OwnerEnded
+    Updated
+    | Queued
+    | Started
+    | Ended
+    | Steered
+    | Asked
+    | Answered
+    | OptionsSet
+    | OwnerStarted
+    | OwnerEnded
 )
 
 
@@ -294,7 +315,7 @@ class Journal:
 
 
 class OthersAnswers:
-    """Serves `_accord/session/entry`: shows what another client, or none, has answered."""
+    """Serves `_accord/session/entry`: shows what others have said, and what they have answered."""
 
     def __init__(self, own_name: Callable[[], str], show: Callable[[str], None]) -> None:
         self._own_name = own_name
@@ -311,6 +332,9 @@ class OthersAnswers:
                 asked = self._asked.pop(entry["request"], None)
                 if asked is not None:
                     self._answered(asked["what"], one_line(asked["title"], 60), entry)
+            case "steered" if entry["by"] != self._own_name():
+                what = steered_text(entry["outcome"])
+                self._show(f"{one_line(entry['by'], 40)} said: {one_line(entry['text'])} ({what})")
             case _:
                 pass
 

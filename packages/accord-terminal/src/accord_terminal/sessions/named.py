@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import msgspec
 from msgspec import Struct
@@ -16,6 +16,7 @@ from msgspec import Struct
 from accord.client.connect import ConnectedAgent, ConnectOptions, connect
 from accord.client.permissions import Policy
 from accord.client.session import ClientSession
+from accord.client.turn import Fallback
 from accord.errors import AccordError, ConnectionLost
 from accord.transports.base import Transport
 from accord.transports.stdio import PipeTransport
@@ -59,6 +60,18 @@ class SessionStatus(Struct, frozen=True, rename="camel"):
     questions: tuple[str, ...] = ()  # of the agent, that wait for an answer
 
 
+class SaidInTurn(Struct, frozen=True, rename="camel"):
+    """The outcome of a message for the running turn; see `accord.Steered`.
+
+    `by` says who holds it while it is queued: the `agent`, or the `session`, as `prompt_id`.
+    """
+
+    outcome: Literal["injected", "queued", "restarted", "started"]
+    by: str = "agent"
+    reason: str = ""
+    prompt_id: str | None = None
+
+
 class SharedSession:
     """A connection to a persistent session."""
 
@@ -78,6 +91,16 @@ class SharedSession:
         """Append a prompt to the queue without waiting for its turn; return its id."""
         params = {"text": text}
         return (await self.agent.call_extension(f"{CALL}submit", params))["promptId"]
+
+    async def steer(self, text: str, *, fallback: Fallback = "queue") -> SaidInTurn:
+        """Say something to the agent in the running turn, which any client can have started.
+
+        Like `ClientTurn.steer`, but what is queued is a prompt of the session. Raises
+        `ResourceNotFound` if no turn is running.
+        """
+        params = {"text": text, "fallback": fallback}
+        found = await self.agent.call_extension(f"{CALL}steer", params)
+        return msgspec.convert(found, SaidInTurn)
 
     async def withdraw(self, prompt_id: str) -> None:
         """Remove a prompt from the queue, or cancel it if it runs."""

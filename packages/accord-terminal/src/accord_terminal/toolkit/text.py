@@ -243,3 +243,20 @@ class PlainWriter:
         if text:
             self.stream.write(text)
         self.stream.flush()
+
+
+_STEERED = {
+    "injected": "the agent has it",
+    "queued": "queued",
+    "restarted": "the turn was cancelled for it",
+    "started": "the agent works on it in a turn of its own",
+}
+
+
+def steered_text(outcome: str, by: str = "agent", reason: str = "") -> str:
+    """Return the outcome of a message that was said while a turn ran; see `accord.Steered`."""
+    text = _STEERED.get(outcome, outcome)
+    if outcome == "queued":
+        why = reason or ("" if by == "client" else "the agent runs it after the prompt before it")
+        text = f"{text}: {why}" if why else text
+    return text

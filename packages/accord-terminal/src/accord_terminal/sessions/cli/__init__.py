@@ -19,6 +19,7 @@ _COMMANDS = {
     "list": "List the sessions.",
     "show": "Show a session, with its queue.",
     "prompt": "Send a prompt to a session and show the result.",
+    "steer": "Say something to the agent in the running turn.",
     "watch": "Show what happens in a session, from a cursor on.",
     "history": "Show the turns of a session.",
     "cancel": "Cancel the running prompt, or withdraw a queued one.",
@@ -32,6 +33,7 @@ _COMMANDS = {
 }
 _MODULES = {  # of the commands that are not in `control`
     "prompt": "prompt",
+    "steer": "steer",
     "watch": "watch",
     "list": "listing",
     "show": "listing",

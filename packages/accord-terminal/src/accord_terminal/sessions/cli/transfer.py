@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from accord.client.events import ToolCall
+from accord.client.events import ToolCall, UserText
 from accord.client.transcript import (
     Message,
     TerminalTranscript,
@@ -46,6 +46,7 @@ from accord_terminal.sessions.journal import (
     JournalReader,
     Queued,
     Started,
+    Steered,
     Updated,
 )
 from accord_terminal.sessions.owner.translate import Translator
@@ -101,6 +102,9 @@ def turns_of(entries: Iterable[Entry], version: int) -> Iterator[Turn]:
                 translator.transcript.usage = cost.usage
             case Updated(session=None):
                 translator.events(entry.update)
+            case Steered() if version == 1:  # agents of version 2 echo what was said
+                text = UserText(_text_of(entry), f"steered {entry.seq}")
+                translator.transcript.apply(text)
             case Asked():
                 asked[entry.request] = entry
             case Answered() if turn is not None and entry.request in asked:
@@ -131,7 +135,7 @@ def _ended(turn: Turn, ended: Ended | None, transcript: Transcript) -> Turn:
     return turn
 
 
-def _text_of(entry: Started) -> str:
+def _text_of(entry: Started | Steered) -> str:
     blocks: Any = msgspec.json.decode(entry.content)
     return "\n".join(str(block.get("text") or block.get("uri") or "") for block in blocks)
 

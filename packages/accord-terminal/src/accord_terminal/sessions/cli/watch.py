@@ -39,6 +39,7 @@ from accord_terminal.sessions.journal import (
     OwnerStarted,
     Queued,
     Started,
+    Steered,
     Updated,
     cursor_of,
     place_of,
@@ -53,7 +54,7 @@ from accord_terminal.sessions.records import (
     existing_session,
     has_owner,
 )
-from accord_terminal.toolkit.text import one_line, printable
+from accord_terminal.toolkit.text import one_line, printable, steered_text
 
 
 class JournalText:
@@ -102,6 +103,8 @@ class JournalText:
                     self._out.write(f"  {printable(line)}\n")
             case Asked():
                 self._line(f"? {entry.what}: {entry.title}")
+            case Steered():
+                self._line(f"< {entry.by}: {entry.text} ({steered_text(entry.outcome)})")
             case Answered():
                 self._line(f"! {entry.answer}, by {entry.by}")
             case OptionsSet():

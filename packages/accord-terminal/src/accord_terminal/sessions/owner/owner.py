@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET, Raw, UnsetType
 
 from accord.errors import (
     AccordError,
     AuthRequired,
+    InternalError,
     LocalProtocolError,
+    MethodNotFound,
     RequestError,
+    ResourceNotFound,
     TransportError,
 )
+from accord.types.steering import PROMPT_REQUIRED, STEERING, SteeringOutcome, outcome_of
 from accord_terminal.sessions.journal import (
     Ended,
     Entry,
@@ -26,10 +30,11 @@ from accord_terminal.sessions.journal import (
     OwnerStarted,
     Queued,
     Started,
+    Steered,
     Updated,
 )
 from accord_terminal.sessions.owner.questions import Questions
-from accord_terminal.sessions.owner.state import Client, OwnerState, Prompt
+from accord_terminal.sessions.owner.state import Client, OwnerState, Prompt, beginning_of
 from accord_terminal.sessions.owner.translate import Forgetting
 from accord_terminal.sessions.records import (
     JournalError,
@@ -45,17 +50,20 @@ if TYPE_CHECKING:
     from accord.agent.client_adapter import ClientAdapter
     from accord.client.session import SessionView, SubagentSession
     from accord.client.transcript import Transcript
-    from accord.client.turn import ClientTurn
+    from accord.client.turn import ClientTurn, Fallback
     from accord.transports.process import ProcessTransport
     from accord.types.content import ContentBlock
 
 
 log: logging.Logger = logging.getLogger("accord.sessions")
 
+T = TypeVar("T")
+
 _CANCEL_S = 10.0  # for the agent to end a cancelled turn
 _DRAIN_S = 1.0  # for the clients to see the end
 _MAX_LEVELS = 64  # of subagents
 _CLOSE_S = 5.0  # for the agent to close the session
+_STEER_S = 45.0  # for the agent to say whether it has a message: longer than clients wait
 _ACCEPT_S = 0.1  # in which an owner whose time is over accepts a client that waits
 
 
@@ -77,6 +85,10 @@ class Owner(OwnerState):
         self.transport: ProcessTransport | None = None  # to the agent
         self._turn: ClientTurn | None = None  # the running one
         self._cancelling: asyncio.Task[None] | None = None
+        self._steers: set[asyncio.Task[Any]] = set()
+        self._steer_order = asyncio.Lock()
+        self._said: list[tuple[tuple[ContentBlock, ...], str]] = []  # in the turn, and by whom
+        self._steered: tuple[Client, Steered] | None = None  # at the agent, which has not answered
         self._idle: asyncio.TimerHandle | None = None
 
     # The journal.
@@ -199,6 +211,126 @@ class Owner(OwnerState):
         self.queue.add(prompt)
         self._watch_idle()
 
+    # What is said in a running turn.
+
+    async def pass_steer(
+        self, content: tuple[ContentBlock, ...], client: Client, *, starts: bool
+    ) -> SteeringOutcome | None:
+        """Ask the agent to take a message into the running turn; return the outcome.
+
+        If nothing runs, it becomes a prompt if it `starts` one. It arrives once, and in order,
+        also if the client leaves. None if the agent does not report it.
+        """
+
+        async def steer() -> SteeringOutcome | None:
+            outcome = await self._pass_steer(content, client)
+            if outcome == "promptRequired" and starts:
+                self.submit(content, client, detached=True)
+                return "startedNewTurn"
+            return outcome
+
+        return await self._in_order(steer())
+
+    async def steer(
+        self, content: tuple[ContentBlock, ...], client: Client, fallback: Fallback
+    ) -> dict[str, str]:
+        """Say something in the running turn, by what the agent can; return the outcome.
+
+        It arrives once, and in order, also if the client leaves. Raises `ResourceNotFound` if no
+        turn is running.
+        """
+        return await self._in_order(self._steer(content, client, fallback))
+
+    async def _in_order(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do this after what other messages need; it is not cancelled with the client's request."""
+
+        async def run() -> T:
+            async with self._steer_order:
+                return await work
+
+        task = asyncio.create_task(run(), name="accord steer")
+        self._steers.add(task)
+        task.add_done_callback(self._steer_ended)
+        return await asyncio.shield(task)
+
+    def _steer_ended(self, task: asyncio.Task[Any]) -> None:
+        self._steers.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.debug("! a message for the running turn: %s", error)  # its client may have left
+
+    async def _steer(
+        self, content: tuple[ContentBlock, ...], client: Client, fallback: Fallback
+    ) -> dict[str, str]:
+        if self.queue.running is None:
+            raise ResourceNotFound("No turn is running")
+        reason, turn = "the agent cannot be steered", self._turn
+        if self.agent.supports("steer"):
+            match await self._pass_steer(content, client):
+                case "injected":
+                    return {"outcome": "injected"}
+                case "startedNewTurn":
+                    return {"outcome": "started", "reason": "the turn had ended"}
+                case "promptRequired":
+                    reason = "the prompt had ended"
+                case None:
+                    reason = "the agent does not report whether it has the message"
+        elif turn is not None and (fallback == "cancel" or self.agent.version == 2):
+            if fallback == "cancel" and self.questions.open_titles:
+                reason += ", and a question to the user is open"
+            else:
+                self._said.append((content, client.name))
+                with suppress(LocalProtocolError):  # it has just ended
+                    done = await turn.steer(*content, fallback=fallback)
+                    self._record_steer(self._steer_entry(content, client, done.outcome), client)
+                    return {"outcome": done.outcome, "by": done.by, "reason": done.reason}
+        prompt = self.submit(content, client, detached=True)
+        return {"outcome": "queued", "by": "session", "reason": reason, "promptId": prompt.id}
+
+    async def _pass_steer(
+        self, content: tuple[ContentBlock, ...], client: Client
+    ) -> SteeringOutcome | None:
+        if self._turn is None:
+            return "promptRequired"
+        params = {
+            "sessionId": self.session.id,
+            "prompt": self.content_to_wire(content),
+            "_meta": PROMPT_REQUIRED,
+        }
+        self._steered = client, self._steer_entry(content, client, "injected")
+        try:
+            async with asyncio.timeout(_STEER_S):
+                return outcome_of(await self.agent.call_extension(STEERING, params))
+        except MethodNotFound:
+            return None
+        except TimeoutError:
+            raise InternalError(
+                f"The agent did not say within {_STEER_S:g} seconds whether it has the message"
+            ) from None
+        finally:
+            self._steered = None
+
+    def receive_steered(self, outcome: SteeringOutcome) -> None:
+        """Take the outcome of the message, before the updates that follow."""
+        if self._steered is not None and outcome != "promptRequired":
+            client, entry = self._steered
+            entry.outcome = "injected" if outcome == "injected" else "started"
+            with suppress(JournalError):  # the session ends
+                self._record_steer(entry, client)
+
+    def _steer_entry(
+        self, content: tuple[ContentBlock, ...], client: Client, outcome: str
+    ) -> Steered:
+        return Steered(
+            content=self.content_to_wire(content),
+            text=beginning_of(content),
+            by=client.name,
+            outcome=outcome,
+        )
+
+    def _record_steer(self, entry: Steered, client: Client) -> None:
+        client.own_changes.add(self.journal.last + 1)
+        self.add(entry)
+
     def cancel(self, prompt: Prompt) -> None:
         """Cancel a prompt: the running one at the agent, a waiting one here."""
         if self.queue.withdraw(prompt):
@@ -249,6 +381,7 @@ class Owner(OwnerState):
         ended = Ended(prompt=prompt.id, stop_reason="error")
         assert self.transport is not None, "the agent has started"
         read = self.transport.stderr_bytes
+        self.frames.begin_turn()
         try:
             async with self.session.prompt(*prompt.content, cancel_timeout_s=_CANCEL_S) as turn:
                 self._turn = turn
@@ -265,12 +398,17 @@ class Owner(OwnerState):
             ended.error = f"The agent has ended: {exc}"
         except AccordError as exc:
             ended.error = str(exc)
-        self._turn = None
+        turn, self._turn = self._turn, None
         if ended.error is not None and ended.code != AuthRequired.default_code:
             ended.stderr = (await self.transport.lines_after(read)).stderr
         self.add(ended)
         self.journal.sync()
         self._save_options()
+        for content in () if turn is None else turn.unsent:  # what was said, and did not arrive
+            names = [name for said, name in self._said if content[-len(said) :] == said]
+            unsent = Prompt(content, by=(names or [prompt.by])[0], approvals=prompt.approvals)
+            self._enqueue(unsent, detached=True)
+        self._said.clear()
         return ended
 
     async def set_option(self, option_id: str, value: str | bool, client: Client) -> None:
@@ -363,6 +501,8 @@ class Owner(OwnerState):
 
     async def finish(self) -> None:
         """End the prompts, and tell the agent if the session was closed."""
+        for steer in self._steers:
+            steer.cancel()
         reason = self.end_reason.result()
         running = self.queue.running
         unwritten: list[Ended] = []

@@ -262,7 +262,9 @@ async def _own(store: Store, record_id: str, path: Path) -> int:
     record = store.read(record_id)
     journal = Journal(store.journal_path(record_id))
     owner = Owner(record, store, journal)
-    owner.frames = AgentFrames(owner.receive_update, owner.receive_message_id)
+    owner.frames = AgentFrames(
+        owner.receive_update, owner.receive_message_id, owner.receive_steered
+    )
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, owner.stop, f"it received {signal.Signals(number).name}")

@@ -6,7 +6,7 @@ Extension methods of Accord are for the settings of the client, the queue, the j
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Struct
@@ -17,6 +17,7 @@ from accord.agent.updates import CommandsUpdate
 from accord.agent.v1 import ClientAdapterV1, modes_to_wire
 from accord.agent.v2 import commands_to_wire, options_to_wire
 from accord.errors import (
+    DecodeError,
     InternalError,
     InvalidParams,
     LocalProtocolError,
@@ -26,6 +27,9 @@ from accord.errors import (
     ResourceNotFound,
 )
 from accord.types import convert_v1, convert_v2
+from accord.types.steering import ADVERTISED, STEERING, requires_prompt
+from accord.types.steering import result as steering_result
+from accord.wire.codec import convert
 from accord_terminal.sessions.journal import Ended, cursor_of
 from accord_terminal.sessions.owner.state import Client, ClientSettings, Prompt
 from accord_terminal.sessions.records import SessionsError
@@ -45,6 +49,11 @@ class _Submit(Struct, rename="camel"):
     text: str
 
 
+class _Steer(Struct, rename="camel"):
+    text: str
+    fallback: Literal["queue", "cancel"] = "queue"
+
+
 class _PromptId(Struct, rename="camel"):
     prompt_id: str
 
@@ -61,6 +70,9 @@ async def extension_request(owner: Owner, client: Client, method: str, params: A
         case "submit":
             prompt = owner.submit((_read(params, _Submit).text,), client, detached=True)
             return {"promptId": prompt.id, "before": len(owner.queue) - 1}
+        case "steer":
+            said = _read(params, _Steer)
+            return await owner.steer((said.text,), client, said.fallback)
         case "withdraw":
             prompt = owner.queue.find(_read(params, _PromptId).prompt_id)
             if prompt is None:
@@ -202,11 +214,28 @@ class _Shared:
             raise
 
     async def extension_request(self, method: str, params: Any, context: Any) -> Any:
-        """Serve the methods for the queue and the journal; the agent serves others."""
+        """Serve the methods for the queue, the journal and steering; the agent serves others."""
+        if method == STEERING and self._owner.agent.supports("steer"):
+            return await self._steer(params)
         found = await extension_request(self._owner, self.client, method, params)
         if found is NotImplemented:
             raise MethodNotFound(data={"method": method})
         return found
+
+    async def _steer(self, params: Any) -> dict[str, Any]:
+        """Pass a message for the running turn on to the agent."""
+        try:
+            request = convert(params, self.types.PromptRequest)
+        except DecodeError as exc:
+            raise InvalidParams(f"Expected the params of a prompt: {exc}") from None
+        self._require(request.session_id)
+        wire = convert_v1 if self.version == 1 else convert_v2
+        content = tuple(wire.content_from_wire(block) for block in request.prompt)
+        if not content:
+            raise InvalidParams("The message is empty")
+        starts = not requires_prompt(request.meta)
+        outcome = await self._owner.pass_steer(content, self.client, starts=starts)
+        return {} if outcome is None else steering_result(outcome)
 
     async def extension_notification(self, method: str, params: Any, context: Any) -> None:
         """Pass a notification to the agent."""
@@ -237,6 +266,7 @@ class OwnerRoleV1(_Shared, v1.AgentRole):
         return v1.InitializeResponse(
             protocol_version=1,
             agent_info=v1.Implementation(name=info.name, version=info.version, title=info.title),
+            meta=ADVERTISED if self._owner.agent.supports("steer") else None,
             agent_capabilities=msgspec.structs.replace(
                 derived,
                 prompt_capabilities=v1.PromptCapabilities(
@@ -341,6 +371,7 @@ class OwnerRoleV2(_Shared, v2.AgentRole):
             info=v2.Implementation(name=info.name, version=info.version, title=info.title),
             capabilities=msgspec.structs.replace(derived, session=session),
             auth_methods=[],
+            meta=ADVERTISED if self._owner.agent.supports("steer") else None,
         )
 
     def _fields(self) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from accord.errors import (
 from accord.text import lenient_json
 from accord.transports.base import Frame
 from accord.types import convert_v1, convert_v2
+from accord.types.steering import STEERING, SteeringOutcome, outcome_of
 from accord.wire.codec import decoder, encode
 from accord_terminal.sessions.journal import (
     Ended,
@@ -42,6 +43,7 @@ from accord_terminal.sessions.journal import (
     OptionsSet,
     OwnerStarted,
     Started,
+    Steered,
     Updated,
     cursor_of,
 )
@@ -61,6 +63,7 @@ log: logging.Logger = logging.getLogger("accord.sessions")
 OnUpdate: TypeAlias = Callable[[str, Raw, Raw | UnsetType], None]
 
 _PERMISSIONS = 64  # requests that are remembered
+_OWN_CALLS = (b'"session/prompt"', STEERING.encode())
 
 
 class _Head(Struct):
@@ -89,19 +92,28 @@ _result = msgspec.json.Decoder(_Result)
 class AgentFrames:
     """An observer of the connection to the agent."""
 
-    def __init__(self, on_update: OnUpdate, on_message_id: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        on_update: OnUpdate,
+        on_message_id: Callable[[str], None],
+        on_steered: Callable[[SteeringOutcome], None],
+    ) -> None:
         self._on_update = on_update
         self._on_message_id = on_message_id
-        self._prompt_id: Any = UNSET  # of the last `session/prompt`
+        self._on_steered = on_steered
+        self._prompt_ids: list[Any] = []  # of each `session/prompt` of the running turn
+        self._steering_id: Any = UNSET  # of the last request
         self._permissions: deque[Raw] = deque(maxlen=_PERMISSIONS)
 
     def observe(self, direction: Literal["received", "sent"], frame: Frame) -> None:
         """Take notice of a frame."""
         if direction == "sent":
-            if b'"session/prompt"' in frame[:200]:
+            if any(call in frame[:200] for call in _OWN_CALLS):
                 for head in _decoded(frame):
                     if head.method == "session/prompt":
-                        self._prompt_id = head.id
+                        self._prompt_ids.append(head.id)
+                    elif head.method == STEERING:
+                        self._steering_id = head.id
             return
         for head in _decoded(frame):
             self._received(head)
@@ -115,13 +127,23 @@ class AgentFrames:
             self._on_update(found.session_id, found.update, found.meta)
         elif head.method == "session/request_permission" and head.params is not UNSET:
             self._permissions.append(head.params)
-        elif head.method is UNSET and head.result is not UNSET and head.id == self._prompt_id:
+        elif head.method is not UNSET or head.result is UNSET:
+            return
+        elif head.id == self._steering_id:
+            self._steering_id = UNSET
+            if (outcome := outcome_of(msgspec.json.decode(head.result))) is not None:
+                self._on_steered(outcome)
+        elif head.id in self._prompt_ids:
             try:
                 message_id = _result.decode(head.result).message_id
             except msgspec.MsgspecError:
                 return
             if isinstance(message_id, str):
                 self._on_message_id(message_id)
+
+    def begin_turn(self) -> None:
+        """Forget the prompts of the turn before."""
+        self._prompt_ids.clear()
 
     def permission_params(self, matches: Callable[[Any], bool]) -> dict[str, Any] | None:
         """Return the params of the oldest permission request that matches, once."""
@@ -235,8 +257,7 @@ class Prompt:
     @property
     def text(self) -> str:
         """The beginning of its text, as one line."""
-        words = " ".join(str(part) for part in self.content if isinstance(part, str)).split()
-        return " ".join(words)[:200]
+        return beginning_of(self.content)
 
     def end(self, ended: Ended) -> None:
         """Let those who wait for the turn continue."""
@@ -245,6 +266,12 @@ class Prompt:
             self.started.cancel()
         if not self.ended.done():
             self.ended.set_result(ended)
+
+
+def beginning_of(content: tuple[ContentBlock, ...]) -> str:
+    """Return the beginning of the text of a message, as one line."""
+    words = " ".join(str(part) for part in content if isinstance(part, str)).split()
+    return " ".join(words)[:200]
 
 
 class PromptQueue:
@@ -368,7 +395,7 @@ class Client:
         self.number = number
         self.is_open = False
         self.own_prompts: set[str] = set()
-        self.own_changes: set[int] = set()  # entries of options that this client has set
+        self.own_changes: set[int] = set()  # entries of what this client has set or said
         self.position = 0  # the last entry that was handled
         self._new = asyncio.Event()
         self._tells_clients = False
@@ -495,6 +522,8 @@ class Client:
                 await self._update(entry)
             case Started() if self.owner.protocol == 1:
                 await self._started(entry)
+            case Steered():
+                await self._steered(entry)
             case Ended() if self.owner.protocol == 1 and self.adapter.version == 2:
                 failure = None
                 if entry.error is not None:
@@ -526,6 +555,21 @@ class Client:
             if is_user and self.adapter.version == 1 and entry.prompt in self.own_prompts:
                 continue  # the client has its own prompt
             await self.adapter.send_update(self.owner.record.id, update, meta)
+
+    async def _steered(self, entry: Steered) -> None:
+        """Show what was said in a turn, unless the agent echoes it or the client has said it."""
+        is_in_own_turn = entry.prompt in self.own_prompts
+        if self.owner.protocol == 2:  # `_update` drops the echo in the turn of an own prompt
+            is_known = self.adapter.version == 2 or not is_in_own_turn
+        else:
+            is_known = False
+        waits = any(prompt.id in self.own_prompts for prompt in self.owner.queue.prompts)
+        if self.adapter.version == 1 and entry.seq in self.own_changes and waits:
+            is_known = True  # a client that has a turn shows its own messages itself
+        if not is_known:
+            content = self.owner.content_from_wire(entry.content)
+            message = MessageUpdate("user", f"steered {entry.seq}", content)
+            await self.adapter.send_update(self.owner.record.id, message)
 
     async def _started(self, entry: Started) -> None:
         """Tell clients of an agent that does not echo prompts."""
