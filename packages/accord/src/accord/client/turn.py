@@ -489,10 +489,10 @@ class ClientTurn(MustEnter):
     async def _steer(self, contents: tuple[ContentBlock, ...], fallback: Fallback) -> Steered:
         self._messages += 1
         message = _Message(self._messages, contents)
-        if self._waiting:
+        if self._waiting or not all(second.answered.done() for second in self._second):
             return self._queue_up(message, "other messages wait before it")
         reason = "the agent cannot be steered"
-        if self._adapter.can_be_steered and not self._second:
+        if self._adapter.can_be_steered:
             match await self._inject(message):
                 case "injected":
                     return Steered("injected")
@@ -502,9 +502,7 @@ class ClientTurn(MustEnter):
                     return self._queue_up(message, "the prompt had ended")
                 case None:
                     reason = "the agent does not say what became of it"
-        if self._second:
-            reason = "other messages wait before it"
-        elif fallback == "cancel" and not self._prompt_has_ended:
+        if fallback == "cancel" and not self._prompt_has_ended:
             if self._stream.questions:
                 return self._queue_up(message, f"{reason}, and a question to the user is open")
             self._require_running()
