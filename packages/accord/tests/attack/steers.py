@@ -67,9 +67,9 @@ class _Said:
 class _World:
     """One run: what was said and heard in each session."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, place: str | None) -> None:
         self.rng = rng
-        self.place = rng.choices(PLACES, _WEIGHTS)[0]
+        self.place = place or rng.choices(PLACES, _WEIGHTS)[0]
         self.version: Any = rng.choice((1, 2))
         self.kind = rng.choice(tuple(KINDS))
         self.has_store = self.place == "network" or rng.random() < 0.7
@@ -96,9 +96,9 @@ class _World:
         return "allow"
 
 
-def attack(seed: int | str) -> int:
+def attack(seed: int, place: str | None = None) -> int:
     """Steer the turns of some sessions; return the number of messages."""
-    world = _World(random.Random(seed))
+    world = _World(random.Random(seed), place)
     with (
         mock.patch.object(turn_module, "JOIN_S", 0.02),
         mock.patch.object(turn_module, "STEER_TIMEOUT_S", 5.0),
@@ -108,7 +108,7 @@ def attack(seed: int | str) -> int:
         except BaseException as error:
             where = f"{world.place}, version {world.version}, {world.kind}"
             where += ", store" if world.has_store else ""
-            error.add_note(f"seed {seed}: {where}")
+            error.add_note(f"seed {seed} in {where}")
             raise
     return world.steers
 
@@ -185,18 +185,22 @@ async def _over_network(
             await asyncio.sleep(rng.random() * 0.05)
             proxy.refuses = False
 
-    async with (
-        hypercorn(accord.asgi(agent, insecure=True)) as address,
-        tcp_proxy(address) as (proxy, url),
-        connect(f"{scheme}://{url}", reconnect=settings, **options) as client,
+    with (
+        mock.patch("accord.remote.asgi_socket.FLUSH_S", 1.0),
+        mock.patch("accord.transports.websocket_base.CLOSE_S", 1.0),
     ):
-        cutting = asyncio.ensure_future(cut(proxy))
-        try:
-            yield client
-        finally:
-            cutting.cancel()
-            with suppress(asyncio.CancelledError):
-                await cutting
+        async with (
+            hypercorn(accord.asgi(agent, insecure=True)) as address,
+            tcp_proxy(address) as (proxy, url),
+            connect(f"{scheme}://{url}", reconnect=settings, **options) as client,
+        ):
+            cutting = asyncio.ensure_future(cut(proxy))
+            try:
+                yield client
+            finally:
+                cutting.cancel()
+                with suppress(asyncio.CancelledError):
+                    await cutting
 
 
 async def _stored(agent: Any, version: int, session_ids: list[str]) -> dict[str, str]:
@@ -265,7 +269,7 @@ async def _use(world: _World, session: ClientSession, number: int) -> None:
             if outcome == "restarted" and asked is not None:
                 still = world.asking.get(session.id)
                 assert still is not asked, "a message has cut a turn that asks the user"
-        if outcome == "restarted":
+        if outcome in ("restarted", _GIVES_UP) and fallback == "cancel":
             for one in labels:
                 said[one].is_cut = True
         for one in numbers:

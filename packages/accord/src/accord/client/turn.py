@@ -96,7 +96,10 @@ class _Message:
 
     @property
     def prompt(self) -> Sequence[ContentBlock]:
-        """What is sent."""
+        """What is sent: the note is part of the first text, since some agents echo a prompt."""
+        first, *rest = self.contents
+        if self.note and isinstance(first, str):
+            return (self.note + first, *rest)
         return (self.note, *self.contents) if self.note else self.contents
 
 
