@@ -115,7 +115,7 @@ class Steering:
         """Wait until the agent works, and the model has been asked."""
         kinds: Any = accord.ToolCall if tool else accord.Text
         with suppress(TimeoutError):
-            async with asyncio.timeout(BEGIN_S if self.known.name not in WHOLE else 3.0):
+            async with asyncio.timeout(BEGIN_S if self.known.name not in WHOLE else 1.0):
                 async for event in turn:
                     if isinstance(event, kinds):
                         break
@@ -139,7 +139,7 @@ class Steering:
 
 
 # Their answers come as a whole, so that nothing shows that the model answers.
-WHOLE = frozenset({"gptme", "openhands"})
+WHOLE = frozenset({"deepagents", "gptme", "openhands"})
 
 
 async def steer(known: Known) -> dict[str, Any]:
