@@ -74,8 +74,7 @@ class Steering:
             await turn.wait()
         await asyncio.sleep(SETTLE_S)
         text = self.text(0)
-        names = ["Ada", "Bob", "Cid", *(["Eve"] if self.found["native"] else [])]
-        counts = {name: text.count(f"Hello {name}!") for name in names}
+        counts = {name: text.count(f"Hello {name}!") for name in ("Ada", "Bob", "Cid")}
         wrong = [f"{name} {count} times" for name, count in counts.items() if count != 1]
         self.found["again"] = "yes" if not wrong else f"answered {', '.join(wrong)}"
 
@@ -105,7 +104,7 @@ class Steering:
             "answers": text.count(f"Hello {friend}!"),
             "after_the_turn": text.count(f"Hello {friend}!") - in_turn,
             "finished": LAST in text.partition(f"Hello {friend}!")[0],
-            "in_next_request": bool(later),
+            "in_requests": max((sum(message in one for one in said) for said in later), default=0),
             "shown": self.shown(start, message),
             "told_of_the_cut": any(INTERRUPTED in one for said in later for one in said),
             "seconds": round(time.monotonic() - began, 1),
@@ -184,7 +183,8 @@ def problems(found: dict[str, Any]) -> list[str]:
         if "error" in case:
             wrong.append(f"{name}: {case['error']}")
             continue
-        if case["answers"] != 1:
+        # A command that ends later is a further request to the model, which says the same again.
+        if not case["answers"] or (name != "tool" and case["answers"] > 1):
             wrong.append(f"{name}: answered {case['answers']} times")
         if case["after_the_turn"]:
             wrong.append(f"{name}: answered after the end of the turn")
@@ -192,8 +192,8 @@ def problems(found: dict[str, Any]) -> list[str]:
             wrong.append(f"{name}: shown {case['shown']} times")
         if case["unsent"]:
             wrong.append(f"{name}: unsent")
-        if not case["in_next_request"]:
-            wrong.append(f"{name}: not in a request to the model")
+        if case["in_requests"] != 1:
+            wrong.append(f"{name}: {case['in_requests']} times in a request to the model")
         if found["native"] and case["outcome"] != "injected":
             wrong.append(f"{name}: {case['outcome']}")
     if found["again"] != "yes":
