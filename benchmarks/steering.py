@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,9 @@ async def served(folder: Path) -> AsyncGenerator[str]:
     """Serve the agent on the network; give `HOST:PORT`."""
     words = [*ACCORD, "serve", "--insecure", "--port", "0", "agent:Busy"]
     log = (folder / "server.log").open("w+b")
-    server = subprocess.Popen(words, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
+    server = await asyncio.create_subprocess_exec(
+        *words, cwd=folder, stdout=log, stderr=subprocess.STDOUT
+    )
     try:
         for _ in range(600):
             text = (folder / "server.log").read_text("utf-8")
@@ -84,9 +86,7 @@ async def served(folder: Path) -> AsyncGenerator[str]:
         raise RuntimeError(f"the server did not start: {text}")
     finally:
         server.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            server.wait(10)
-        server.kill()
+        await server.wait()
         log.close()
 
 

@@ -14,11 +14,13 @@ from accord.version import ProtocolVersion
 
 __all__ = (
     "AGENTS",
+    "CODEX_CONFIG",
     "HERE",
     "INTEROP",
     "NODE",
     "NOT_STARTED",
     "OURS",
+    "OWN",
     "ROOT",
     "SETTINGS",
     "Known",

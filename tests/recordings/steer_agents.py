@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import accord
 from accord.errors import AccordError
 from accord.transports.process import process
-from recordings.agents import AGENTS, ROOT, Known
+from recordings.agents import AGENTS, CODEX_CONFIG, OWN, ROOT, Known
 from recordings.record import Place, fake_model
 
 __all__ = ("DATA", "steer")
@@ -44,6 +44,14 @@ LONG = f"Count to {COUNT}."
 LAST = f"{COUNT - 1}"
 INTERRUPTED = "interrupted your work"
 OURS = frozenset({"accord-coder", "accord-script"})
+MORE = (
+    Known(
+        "codex-acp-rust",
+        (str(OWN / "@zed-industries/codex-acp-linux-x64/bin/codex-acp"),),
+        env={"CODEX_HOME": "{home}/.codex", "OPENAI_API_KEY": "none"},
+        home_files={".codex/config.toml": CODEX_CONFIG},
+    ),
+)  # that are not recorded
 
 
 class Steering:
@@ -54,7 +62,7 @@ class Steering:
         self.agent = agent
         self.log = log
         self.found: dict[str, Any] = {
-            "agent": agent.info.title or agent.info.name,
+            "program": agent.info.title or agent.info.name,
             "version": agent.info.version,
             "protocol": agent.version,
             "native": agent.supports("steer"),
@@ -102,7 +110,7 @@ class Steering:
         later = [said for said in self.requests()[requests:] if any(message in one for one in said)]
         case |= {
             "answers": text.count(f"Hello {friend}!"),
-            "after_the_turn": text.count(f"Hello {friend}!") - in_turn,
+            "in_turn": in_turn,
             "finished": LAST in text.partition(f"Hello {friend}!")[0],
             "in_requests": max((sum(message in one for one in said) for said in later), default=0),
             "shown": self.shown(start, message),
@@ -162,7 +170,7 @@ async def steer(known: Known) -> dict[str, Any]:
                     steering = Steering(known, agent, log)
                     found = steering.found
                     if known.program is not None:
-                        found["agent"], found["version"] = known.program
+                        found["program"], found["version"] = known.program
                     async with asyncio.timeout(5 * TURN_S):
                         await steering.run(place)
             except (AccordError, TimeoutError) as error:
@@ -186,7 +194,7 @@ def problems(found: dict[str, Any]) -> list[str]:
         # A command that ends later is a further request to the model, which says the same again.
         if not case["answers"] or (name != "tool" and case["answers"] > 1):
             wrong.append(f"{name}: answered {case['answers']} times")
-        if case["after_the_turn"]:
+        if case["answers"] and not case["in_turn"]:
             wrong.append(f"{name}: answered after the end of the turn")
         if case["shown"] != 1:
             wrong.append(f"{name}: shown {case['shown']} times")
@@ -205,11 +213,11 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="Steer agents with a fake model.")
     parser.add_argument("name", nargs="*", help="an agent of agents.py; all if none is named")
     options = parser.parse_args(arguments)
-    names = {known.name for known in AGENTS}
+    agents = (*AGENTS, *MORE)
+    names = {known.name for known in agents}
     if unknown := set(options.name) - names:
         parser.error(f"unknown agents: {', '.join(sorted(unknown))}")
-    data: dict[str, Any] = json.loads(DATA.read_text("utf-8")) if DATA.exists() else {}
-    for known in AGENTS:
+    for known in agents:
         chosen = known.name in options.name if options.name else known.slow or known.no_cancel
         if not chosen or known.name in OURS or known.has_link:
             continue
@@ -218,6 +226,7 @@ def main(arguments: Sequence[str]) -> int:
             continue
         found = asyncio.run(steer(known))
         found["problems"] = problems(found)
+        data = json.loads(DATA.read_text("utf-8")) if DATA.exists() else {}
         data[known.name] = found
         print(f"{known.name}: {'; '.join(found['problems']) or 'ok'}", flush=True)
         text = json.dumps(dict(sorted(data.items())), indent=2, ensure_ascii=False)

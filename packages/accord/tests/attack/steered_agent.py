@@ -1,6 +1,6 @@
 """An agent that reads what the user says in one of several ways, and notes what it has heard.
 
-    python steered_agent.py KIND SEED FILE     as a process, which notes it in a file
+python steered_agent.py KIND SEED FILE     as a process, which notes it in a file
 """
 
 from __future__ import annotations

@@ -25,8 +25,6 @@ import accord
 from accord import ClientSession, MemoryStore, Reconnect, connect
 from accord.client import turn as turn_module
 from accord.errors import (
-    AccordError,
-    CancelTimeout,
     LocalProtocolError,
     RequestError,
     SteerTimeout,
@@ -168,8 +166,8 @@ async def _connected(world: _World) -> AsyncGenerator[tuple[Any, Any]]:
 async def _over_network(
     world: _World, agent: Any, options: dict[str, Any]
 ) -> AsyncGenerator[accord.ConnectedAgent]:
-    from remote.servers import hypercorn  # noqa: PLC0415  # only where it is needed
-    from remote.tcp_proxy import tcp_proxy  # noqa: PLC0415
+    from remote.servers import hypercorn  # only where it is needed
+    from remote.tcp_proxy import tcp_proxy
 
     rng, scheme = world.rng, world.rng.choice(("ws", "ws", "http"))
     settings = Reconnect(attempts=50, wait_s=0.005, max_wait_s=0.02)
@@ -289,13 +287,12 @@ async def _use(world: _World, session: ClientSession, number: int) -> None:
                 is_done = await _turn(world, turn, partial(steer, turn))
         except _Left:
             pass
-        except CancelTimeout:
-            raise
-        except AccordError as error:
-            known = isinstance(error, RequestError | LocalProtocolError)
-            assert known or world.breaks, repr(error)
-            if isinstance(error, TransportError):
-                await asyncio.sleep(0.02)
+        except (RequestError, LocalProtocolError):
+            pass
+        except TransportError:
+            if not world.breaks:
+                raise
+            await asyncio.sleep(0.02)
         is_done = is_done and turn.stop_reason == "end_turn" and turn.error is None
         is_done = is_done and broken == world.breaks
         unsent, unconfirmed = (_numbers(each, number) for each in (turn.unsent, turn.unconfirmed))

@@ -511,6 +511,7 @@ async def test_message_that_comes_too_late_is_not_called_queued(version: int) ->
             raise InvalidParams("The turn fails")
 
     agent, answer = Fails(), asyncio.Event()
+    steerings: list[asyncio.Task[Steered]] = []
     async with session_of(agent, version) as session:
         sent = asyncio.Event()
 
@@ -523,15 +524,19 @@ async def test_message_that_comes_too_late_is_not_called_queued(version: int) ->
             patch.setattr(turn_module, "steer", late)
             patch.setattr(type(session._adapter), "can_be_steered", True)
             turn = session.prompt("hold")
-            with pytest.raises(InvalidParams):
+
+            async def use() -> None:
                 async with turn:
-                    steering = asyncio.create_task(turn.steer("one"))
+                    steerings.append(asyncio.create_task(turn.steer("one")))
                     await sent.wait()
                     agent.may_end.set()
                     await turn.wait()
+
+            with pytest.raises(InvalidParams):
+                await use()
             answer.set()
             with pytest.raises(LocalProtocolError, match="The turn has ended"):
-                await steering
+                await steerings[0]
         assert turn.unsent == turn.unconfirmed == []
 
 
@@ -564,13 +569,17 @@ async def test_turn_that_fails_lasts_until_the_agent_has_done_what_it_holds() ->
     agent = Fails()
     async with session_of(agent, 2) as session:
         turn = session.prompt("hold")
-        with pytest.raises(InvalidParams, match="The turn fails"):
+
+        async def use() -> None:
             async with turn:
                 await said(turn, "[hold]")
                 assert (await turn.steer("one")).by == "agent"
                 assert (await turn.steer("two")).by == "client"
                 agent.may_end.set()
                 await turn.wait()
+
+        with pytest.raises(InvalidParams, match="The turn fails"):
+            await use()
         assert turn.text.endswith("[one]")
         assert turn.unsent == [("two",)]
     assert agent.prompts == ["hold", "one"]
@@ -588,12 +597,16 @@ async def test_what_a_cut_has_left_unsent_is_what_the_user_has_said(version: int
     agent = Stubborn()
     async with session_of(agent, version) as session:
         turn = session.prompt("hold", cancel_timeout_s=60.0)
-        with pytest.raises(CancelTimeout):
+
+        async def use() -> None:
             async with turn:
                 await said(turn, "[hold]")
                 assert (await turn.steer("one", fallback="cancel")).outcome == "restarted"
                 await turn.cancel(timeout_s=0.01)  # which is the limit from now on
                 await turn.wait()
+
+        with pytest.raises(CancelTimeout):
+            await use()
         assert turn.unsent == [("one",)]
         agent.may_end.set()
     assert agent.prompts == ["hold"]

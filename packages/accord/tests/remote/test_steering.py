@@ -1,4 +1,4 @@
-"""Messages for a running turn, when the network breaks: none is sent twice, and the truth is told."""
+"""Messages for a running turn when the network breaks: none is sent twice, or called unsent."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ async def test_message_whose_answer_is_lost_is_unconfirmed_and_not_sent_again(ve
     async with connected(agent, changes, versions=only(version)) as (client, proxy):
         session = await client.new_session("/")
         turn = session.prompt("hold")
-        with pytest.raises(TurnInterrupted):
+
+        async def use() -> None:
             async with turn:
                 await agent.reached.get()
                 proxy.silence()
@@ -69,6 +70,9 @@ async def test_message_whose_answer_is_lost_is_unconfirmed_and_not_sent_again(ve
                     await steering
                 proxy.resume()
                 await turn.wait()
+
+        with pytest.raises(TurnInterrupted):
+            await use()
         assert turn.unconfirmed == [("one",)]
         assert turn.unsent == []
         await changes.connected.wait()
@@ -111,13 +115,17 @@ async def test_message_that_waits_is_left_to_the_caller(
     async with connected(agent, changes, versions=only(version)) as (client, proxy):
         session = await client.new_session("/")
         turn = session.prompt("hold")
-        with pytest.raises(TurnInterrupted):
+
+        async def use() -> None:
             async with turn:
                 await agent.reached.get()
                 first, second = await turn.steer("one"), await turn.steer("two")
                 assert (first.by, second.by) == ("client" if version == 1 else "agent", "client")
                 proxy.cut()
                 await turn.wait()
+
+        with pytest.raises(TurnInterrupted):
+            await use()
         # In version 2 the agent may have run the one that it held.
         assert turn.unsent == ([("one",), ("two",)] if version == 1 else [("two",)])
         assert turn.unconfirmed == ([] if version == 1 else [("one",)])
@@ -132,7 +140,8 @@ async def test_message_that_was_not_in_the_history_is_unsent_again() -> None:
     async with connected(agent, changes, versions=only(1)) as (client, proxy):
         session = await client.new_session("/")
         turn = session.prompt("hold")
-        with pytest.raises(TurnInterrupted) as caught:
+
+        async def use() -> None:
             async with turn:
                 await agent.reached.get()
                 await turn.steer("one")
@@ -144,6 +153,9 @@ async def test_message_that_was_not_in_the_history_is_unsent_again() -> None:
                 proxy.cut()
                 proxy.resume()
                 await turn.wait()
+
+        with pytest.raises(TurnInterrupted) as caught:
+            await use()
         assert caught.value.in_history is False  # it is about the last prompt
         assert turn.unsent == [("one",)]
         assert turn.unconfirmed == []
@@ -155,7 +167,8 @@ async def test_message_that_the_agent_works_on_is_neither_unsent_nor_unconfirmed
     async with connected(agent, changes, versions=only(1)) as (client, proxy):
         session = await client.new_session("/")
         turn = session.prompt("hold")
-        with pytest.raises(TurnInterrupted) as caught:
+
+        async def use() -> None:
             async with turn:
                 await agent.reached.get()
                 await turn.steer("hold on")
@@ -164,6 +177,9 @@ async def test_message_that_the_agent_works_on_is_neither_unsent_nor_unconfirmed
                 assert await agent.reached.get() == "hold on"
                 proxy.cut()
                 await turn.wait()
+
+        with pytest.raises(TurnInterrupted) as caught:
+            await use()
         assert caught.value.in_history is True
         assert turn.unsent == turn.unconfirmed == []
     assert agent.heard == ["hold", "hold on"]

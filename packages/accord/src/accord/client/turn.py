@@ -548,7 +548,8 @@ class ClientTurn(MustEnter):
         message.note += f" What was running was cancelled: {cut}.]\n\n" if cut else "]\n\n"
         self._wait_with(message)
         self._is_cut = True
-        await self._cancel_prompt(self._cancel_timeout_s)
+        with suppress(TransportError):  # the turn fails, and leaves the message unsent
+            await self._cancel_prompt(self._cancel_timeout_s)
 
     async def _send_second(self, message: _Message) -> Steered:
         """Send a prompt while another runs: the agent takes it into that turn, or queues it."""
