@@ -18,7 +18,7 @@ PYPROJECTS := pyproject.toml $(wildcard packages/*/pyproject.toml)
 .DEFAULT_GOAL := help
 SECONDS := 3600
 
-.PHONY: help setup demo wheels test alone test-programs test-clusters unit library attack lint style types format reference docs docs-serve screenshots docs-test changelog requirements counts mutation bench bench-remote bench-proxy bench-trace bench-fleet bench-chat simulate recordings clean
+.PHONY: help setup demo wheels test alone test-programs test-clusters unit library attack lint style types format reference docs docs-serve screenshots docs-test changelog requirements counts mutation bench bench-remote bench-proxy bench-trace bench-fleet bench-chat bench-steering simulate recordings clean
 
 help:  ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -56,7 +56,7 @@ unit: $(VENV)/.dev  ## Run the tests of the library that need few processes, in 
 library: $(VENV)/.dev  ## Run the tests of the library that can differ between versions of Python
 	$(BIN)/python $(UNIT) $(VERSIONS:%=packages/accord/tests/remote/test_%.py)
 
-attack: $(VENV)/.dev  ## Attack with generated frames, races, kills and paths, for SECONDS=3600
+attack: $(VENV)/.dev  ## Attack with generated frames, races, messages, kills and paths, for SECONDS=3600
 	$(BIN)/python packages/accord/tests/attack/run.py --seconds $(SECONDS)
 
 recordings: $(VENV)/.dev  ## Install real agents, and record them with a fake model for the tests
@@ -65,6 +65,7 @@ recordings: $(VENV)/.dev  ## Install real agents, and record them with a fake mo
 	$(BIN)/python tests/recordings/record_clients.py
 	$(BIN)/python tests/recordings/compatibility.py
 	$(BIN)/python tests/recordings/use_chat.py
+	$(BIN)/python tests/recordings/steer_agents.py
 	$(BIN)/python docs/generate.py
 
 lint: style types  ## Check format, lint, language, spelling, borders and types
@@ -133,6 +134,9 @@ bench-fleet: $(VENV)/.dev  ## Measure fleets on this machine and on Ray, 5 minut
 
 bench-chat: $(VENV)/.dev  ## Measure the time from a key to the screen of accord chat, 4 minutes
 	$(BIN)/python benchmarks/chat_latency.py --save benchmarks/RESULTS_CHAT.md
+
+bench-steering: $(VENV)/.dev  ## Measure the time until the agent has what is said during a turn, 5 minutes
+	$(BIN)/python benchmarks/steering.py --save benchmarks/RESULTS_STEERING.md
 
 bench: $(VENV)/.dev  ## Measure Accord beside the official SDKs (needs node and npm)
 	$(BIN)/python benchmarks/run.py

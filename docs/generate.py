@@ -39,6 +39,7 @@ COMMANDS_PAGE = Path(__file__).parent / "reference" / "commands.md"
 QUIRKS_PAGE = Path(__file__).parent / "reference" / "compatibility.md"
 RUNS = QUIRKS_PAGE.with_suffix(".json")
 CHATS = QUIRKS_PAGE.with_name("compatibility-chat.json")
+STEERINGS = QUIRKS_PAGE.with_name("compatibility-steering.json")
 EVENTS_PAGE = Path(__file__).parent / "reference" / "ask-json.md"
 COMMANDS = (
     ["accord"],
@@ -98,8 +99,9 @@ QUIRKS_INTRO = """\
 # Compatibility
 
 <!-- Written by docs/generate.py from the table of quirks, from compatibility.json, which
-tests/recordings/compatibility.py writes, and from compatibility-chat.json, which
-tests/recordings/use_chat.py writes; `make reference` does it again. -->
+tests/recordings/compatibility.py writes, from compatibility-chat.json, which
+tests/recordings/use_chat.py writes, and from compatibility-steering.json, which
+tests/recordings/steer_agents.py writes; `make reference` does it again. -->
 
 Real programs deviate from the protocol. This page has the programs that were run with Accord, and
 the deviations that Accord tolerates, with its response to each.
@@ -155,6 +157,21 @@ text of the second one; *failed* has the reason. *Cancel* is the stop reason of 
 and failed if that is not `cancelled`; "continues" says that the next prompt was answered. *Resume*
 is the method that opened the session again, "shown" says that the conversation was on the screen,
 and "remembers" that the agent still sent it to its model.
+"""
+
+
+QUIRKS_STEERINGS = """\
+## Steering
+
+`tests/recordings/steer_agents.py` [steers](../how-to/steer.md) each agent with Accord's client and
+the same model: during a long answer, during a tool call (of agents that can be steered), and with
+`fallback="cancel"` during another long answer. A prompt follows, to see that nothing is run again.
+`compatibility-steering.json` has the same data.
+
+*injected* is the agent's own steering: the message is in the next request to the model, and the
+answer did not run to its end. *queued* is a prompt after the answer, which the client or the agent
+held. *cut* is a prompt after the cancelled turn, which tells the agent that it was cut. In each row
+without "failed", the model had the message once, and it was answered before the turn ended.
 """
 
 
@@ -389,7 +406,9 @@ def quirks_page() -> str:
     lines = [intro, *_agent_runs(runs["agents"]), *_client_runs(runs["clients"])]
     if runs["failures"] or runs["not_started"]:
         lines += _failures(runs["failures"], runs["not_started"])
-    lines += [QUIRKS_CHATS, *_chats(json.loads(CHATS.read_text("utf-8"))), QUIRKS_DEVIATIONS]
+    lines += [QUIRKS_CHATS, *_chats(json.loads(CHATS.read_text("utf-8")))]
+    lines += [QUIRKS_STEERINGS, *_steerings(json.loads(STEERINGS.read_text("utf-8")))]
+    lines.append(QUIRKS_DEVIATIONS)
     for by, heading in headings.items():
         lines += [f"### {heading}", ""]
         for row in QUIRKS.values():
@@ -513,6 +532,32 @@ def _chats(rows: list[dict[str, Any]]) -> Iterator[str]:
         cells = [_program(row), str(row["protocol"]), asked, change, rejected, cancel]
         yield f"| {' | '.join([*cells, _resumed(row), remarks])} |"
     yield ""
+
+
+def _steerings(rows: dict[str, dict[str, Any]]) -> Iterator[str]:
+    yield "| Agent | Protocol | Can be steered | During an answer | During a tool call | `cancel` |"
+    yield "|---|--:|---|---|---|---|"
+    for row in rows.values():
+        cells = [_program(row), str(row["protocol"]), "yes" if row["native"] else "no"]
+        cells += [_steered(row, case) for case in ("answer", "tool", "cut")]
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+
+
+def _steered(row: dict[str, Any], name: str) -> str:
+    """Return what became of the message of one case."""
+    if "error" in row:
+        return f"**failed**: {row['error']}"
+    wrong = [one.partition(": ")[2] for one in row["problems"] if one.startswith(f"{name}: ")]
+    if (case := row.get(name)) is None:
+        return "–"
+    if wrong:
+        why = (
+            "the agent cancels each later prompt" if case.get("stop_reason") == "cancelled" else ""
+        )
+        return f"**failed**: {why or ', '.join(wrong)}"
+    held = f"queued by the {case['by']}"
+    return {"injected": "injected", "queued": held, "restarted": "cut"}[case["outcome"]]
 
 
 def _resumed(row: dict[str, Any]) -> str:

@@ -14,11 +14,13 @@ from accord.version import ProtocolVersion
 
 __all__ = (
     "AGENTS",
+    "CODEX_CONFIG",
     "HERE",
     "INTEROP",
     "NODE",
     "NOT_STARTED",
     "OURS",
+    "OWN",
     "ROOT",
     "SETTINGS",
     "Known",
@@ -137,7 +139,7 @@ CLAUDE_ENV = {
     "ENABLE_TOOL_SEARCH": "false",
     "IS_SANDBOX": "1",
 }
-CODEX = (NODE, str(OWN / "@agentclientprotocol/codex-acp/dist/index.js"))
+CODEX = (NODE, str(REAL / "@agentclientprotocol/codex-acp/dist/index.js"))
 CODEX_CONFIG = """\
 model = "fake-model"
 model_provider = "fake"

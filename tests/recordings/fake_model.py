@@ -1,5 +1,7 @@
 """A model endpoint for recordings; it prints its URL.
 
+With a FILE it appends a JSON line for each request: what the user and the tools have said.
+
 It has the APIs of OpenAI (chat and responses), Anthropic and Gemini, with and without streaming.
 The last text of the user decides:
 
@@ -7,7 +9,8 @@ The last text of the user decides:
 - `Run the command.` calls the agent's shell, which makes the file `ran.txt`.
 - `Edit the file NAME.` reads the file and changes two lines of it, `OLD` to `NEW`, with the agent's
   own tools.
-- `Count slowly.` says numbers until the client hangs up.
+- `Count slowly.` says numbers until the client hangs up, `Count to N.` up to a number.
+- `Sleep in a command.` calls the agent's shell for some seconds.
 - `Say hello to NAME.` names it in the answer, and `Did I say hello?` says whether the agent has
   sent an earlier prompt along.
 - Everything else, and what follows a tool call, is a short text in several chunks.
@@ -18,9 +21,11 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 CONTENT = "Written by a recording.\n"
@@ -32,8 +37,10 @@ NO = "No, you have just begun."
 RAN = "The command has ended."
 NO_TOOL = "I have no tool for that."
 SHELL_LINE = "echo ran > ran.txt"
+SLEEP_LINE = "sleep 4"
 COMMAND = re.compile(
-    r"(Say hello|Run the command|Write the file|Edit the file|Count slowly|Did I say hello)\b"
+    r"(Say hello|Run the command|Write the file|Edit the file|Count slowly|Count to|"
+    r"Sleep in a command|Did I say hello)\b"
 )
 CHANGED_LINES = (2, 26)
 LINES = [f"Line {at + 1} of the {'draft' if at in CHANGED_LINES else 'notes'}." for at in range(30)]
@@ -83,8 +90,11 @@ def decide(conversation: list[Said], tools: list[Tool]) -> Call | Iterator[str]:
     at = asked[-1] if asked else -1
     results = sum(said.by == "tool" for said in conversation[at + 1 :])
     text = conversation[at].text if asked else ""
+    note(conversation)
     if "Count slowly" in text:
         return numbers()
+    if (match := re.search(r"Count to (\d+)\.", text)) is not None:
+        return numbers(int(match[1]))
     if "Did I say hello" in text:
         return words(YES if any("Say hello" in said.text for said in conversation[:at]) else NO)
     named = {tool.name: tool for tool in tools}
@@ -95,6 +105,12 @@ def decide(conversation: list[Said], tools: list[Tool]) -> Call | Iterator[str]:
         if not calls:
             return no_tool(named)
         return calls[results] if results < len(calls) else words(EDITED)
+    if "Sleep in a command" in text:
+        if results:
+            return words(RAN)
+        if PATCH_BLOCK in named:
+            return words(f"```shell\n{SLEEP_LINE}\n```")
+        return shell_call(SLEEP_LINE, named) or no_tool(named)
     if results:
         return words(RAN if "Run the command" in text else DONE)
     if "Run the command" in text:
@@ -120,8 +136,16 @@ def words(text: str) -> Iterator[str]:
         yield word
 
 
-def numbers() -> Iterator[str]:
-    for number in range(MAX_NUMBERS):
+def note(conversation: list[Said]) -> None:
+    """Append a request to the log."""
+    if len(sys.argv) > 1:
+        line = json.dumps([said.text or said.by for said in conversation])
+        with Path(sys.argv[1]).open("a", encoding="utf-8") as log:
+            log.write(line + "\n")
+
+
+def numbers(count: int = MAX_NUMBERS) -> Iterator[str]:
+    for number in range(count):
         time.sleep(SLOW_S)
         yield f"{number} "
 

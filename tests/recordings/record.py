@@ -141,11 +141,11 @@ def shortened(value: object) -> object:
 
 
 @asynccontextmanager
-async def fake_model() -> AsyncGenerator[str, None]:
-    """Run the fake model; return its URL."""
-    script = str(HERE / "fake_model.py")
+async def fake_model(log: Path | None = None) -> AsyncGenerator[str, None]:
+    """Run the fake model; return its URL. It notes its requests in `log`."""
+    words = [str(HERE / "fake_model.py"), *([] if log is None else [str(log)])]
     model = await asyncio.create_subprocess_exec(
-        sys.executable, script, stdout=asyncio.subprocess.PIPE
+        sys.executable, *words, stdout=asyncio.subprocess.PIPE
     )
     try:
         assert model.stdout is not None

@@ -27,8 +27,9 @@ ATTACKS: dict[str, tuple[float, int]] = {
     "escapes": (0.02, 500),
     "kills": (0.3, 1_000),
     "races": (0.1, 10_000_000),
+    "steers": (0.05, 10_000),
     "soak": (0.05, 1_000_000),
-    "frames": (0.53, 10_000_000),
+    "frames": (0.48, 10_000_000),
 }
 # Attacks that mostly wait run in parallel.
 _WORKERS = {"kills": 4}

@@ -131,7 +131,7 @@ async def test_completion_shows_what_programs_use() -> None:
     assert of_session == {
         *("archive", "cancel", "cancel_terminal", "cancel_tool_call", "close", "cwd"),
         *("directories", "events", "id", "prompt", "set_mode", "set_option", "set_title"),
-        *("status", "steer", "subagent", "transcript"),
+        *("spent", "status", "steer", "subagent", "transcript"),
     }
     assert of_transcript == {
         *("commands", "items", "mode", "mode_option", "options", "plan", "plans", "prompt_count"),

@@ -12,6 +12,7 @@ import pytest
 
 from accord import (
     Agent,
+    CancelTimeout,
     ClientSession,
     InvalidParams,
     LocalProtocolError,
@@ -25,6 +26,7 @@ from accord import (
     Turn,
     connect,
     serve,
+    v2,
 )
 from accord.client import turn as turn_module
 from accord.transports.memory import pair
@@ -32,6 +34,12 @@ from client.wire_agents import BOTH
 
 STEERING = "_session/steering"
 REQUIRED = {"steering": {"idleBehavior": "promptRequired"}}
+
+
+@pytest.fixture(autouse=True)
+def joins_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not wait long for an agent of version 2 that holds a second prompt."""
+    monkeypatch.setattr(turn_module, "JOIN_S", 0.02)
 
 
 class Worker(Agent):
@@ -230,7 +238,8 @@ async def test_messages_wait_for_the_end_of_the_prompt_in_their_order(version: i
             first = await turn.steer("one")
             assert (first.outcome, first.by) == ("queued", "client" if version == 1 else "agent")
             assert (await turn.steer("two")).outcome == "queued"
-            assert turn.unsent == ([("one",), ("two",)] if version == 1 else [])
+            # In version 2 the agent holds the first, and the client those behind it.
+            assert turn.unsent == ([("one",), ("two",)] if version == 1 else [("two",)])
             assert agent.prompts == ["hold"]
             agent.may_end.set()
             assert await turn.wait() == "end_turn"
@@ -389,6 +398,236 @@ async def test_agent_that_does_not_answer_is_not_asked_twice(
         agent.may_end.set()
         await turn.wait()
     assert agent.prompts == ["hold"]
+
+
+# At the end of a turn.
+
+
+class Slow(Worker):
+    """Takes a message when it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.may_take = asyncio.Event(), asyncio.Event()
+        self.notes: list[str] = []
+        self.taking = 0
+
+    async def steer(self, turn: Turn, message: SteeringMessage) -> None:
+        self.taking += 1
+        assert self.taking == 1
+        self.asked.set()
+        await self.may_take.wait()
+        self.notes.append(message.text)
+        self.taking -= 1
+
+
+@BOTH
+async def test_turn_is_cancelled_while_it_waits_for_a_message(version: int) -> None:
+    agent = Slow()
+    async with session_of(agent, version) as session, session.prompt("hold") as turn:
+        steering = asyncio.create_task(turn.steer("one"))
+        await agent.asked.wait()
+        agent.may_end.set()
+        await said(turn, "[hold]")
+        for _ in range(20):
+            await asyncio.sleep(0)  # the handler returns
+        await turn.cancel()
+        assert await turn.wait() == "cancelled"
+        agent.may_take.set()
+        assert await steering == Steered("injected")
+
+
+@BOTH
+async def test_message_that_comes_after_the_handler_is_a_further_prompt(version: int) -> None:
+    agent = Slow()
+    ours, theirs = pair()
+    serving = asyncio.create_task(serve(agent, theirs))
+    async with connect(ours, versions=(version,)) as connected:
+        session = await connected.new_session("/")
+        async with session.prompt("hold") as turn:
+            prompt = {"sessionId": session.id, "_meta": REQUIRED}
+            calls = [
+                asyncio.create_task(
+                    connected.call_extension(
+                        STEERING, prompt | {"prompt": [{"type": "text", "text": text}]}
+                    )
+                )
+                for text in ("one", "two", "three")
+            ]
+            await agent.asked.wait()
+            agent.may_end.set()
+            await said(turn, "[hold]")
+            for _ in range(20):
+                await asyncio.sleep(0)  # the handler returns, and would not look again
+            agent.may_take.set()
+            assert await asyncio.gather(*calls) == [{"outcome": "injected"}] * 3
+            assert await turn.wait() == "end_turn"
+    assert agent.notes == ["one"]
+    assert agent.prompts == ["hold", "two", "three"]
+    await serving
+
+
+@BOTH
+async def test_prompt_that_is_cut_at_once_is_in_the_conversation(version: int) -> None:
+    agent = Worker()
+    agent.store = MemoryStore()
+    async with session_of(agent, version) as session:
+        async with session.prompt("work") as turn:
+            assert (await turn.steer("one", fallback="cancel")).outcome == "restarted"
+            assert await turn.wait() == "end_turn"
+        ours, theirs = pair()
+        serving = asyncio.create_task(serve(agent, theirs))
+        async with connect(ours, versions=(version,)) as connected:
+            kept = messages(await connected.load_session(session.id, "/"))
+        await serving
+    assert kept[0].startswith("work")
+    assert kept[-2].endswith("one")
+    assert kept[-1] == f"[{agent.prompts[-1]}]"
+
+
+async def test_prompt_that_is_cut_before_the_agent_has_it_is_said_again() -> None:
+    agent = Worker()
+    ours, theirs = pair()
+    serving = asyncio.create_task(serve(agent, theirs))
+    async with connect(ours, versions=(2,)) as connected:
+        session = await connected.new_session("/")
+        running = v2.PromptRequest(session_id=session.id, prompt=[v2.TextContent(text="hold")])
+        await connected.remote.prompt(running)
+        async with session.prompt("first") as turn:
+            assert (await turn.steer("second", fallback="cancel")).outcome == "restarted"
+            assert await turn.wait() == "end_turn"
+    assert agent.prompts == ["hold", "first\nsecond"]
+    await serving
+
+
+# What is left when a turn ends in another way.
+
+
+@BOTH
+async def test_message_that_comes_too_late_is_not_called_queued(version: int) -> None:
+    class Fails(Worker):
+        async def prompt(self, turn: Turn) -> None:
+            await super().prompt(turn)
+            raise InvalidParams("The turn fails")
+
+    agent, answer = Fails(), asyncio.Event()
+    steerings: list[asyncio.Task[Steered]] = []
+    async with session_of(agent, version) as session:
+        sent = asyncio.Event()
+
+        async def late(*_: object) -> str:
+            sent.set()
+            await answer.wait()
+            return "promptRequired"
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(turn_module, "steer", late)
+            patch.setattr(type(session._adapter), "can_be_steered", True)
+            turn = session.prompt("hold")
+
+            async def use() -> None:
+                async with turn:
+                    steerings.append(asyncio.create_task(turn.steer("one")))
+                    await sent.wait()
+                    agent.may_end.set()
+                    await turn.wait()
+
+            with pytest.raises(InvalidParams):
+                await use()
+            answer.set()
+            with pytest.raises(LocalProtocolError, match="The turn has ended"):
+                await steerings[0]
+        assert turn.unsent == turn.unconfirmed == []
+
+
+async def test_message_that_the_agent_works_on_is_not_called_unsent() -> None:
+    agent = Worker()
+    async with session_of(agent, 2) as session:
+        async with session.prompt("hold") as turn:
+            await said(turn, "[hold]")
+            assert (await turn.steer("hold on")).by == "agent"
+            assert (await turn.steer("never")).by == "client"
+            agent.may_end.set()
+            agent.may_end = asyncio.Event()
+            await said(turn, "[hold on]")
+            await turn.cancel()
+            assert await turn.wait() == "cancelled"
+        assert turn.unsent == [("never",)]
+        assert turn.unconfirmed == []
+        assert session.transcript.state is not None
+        assert session.transcript.state.state == "idle"  # the cancel has reached the second prompt
+    assert agent.prompts == ["hold", "hold on"]
+
+
+async def test_turn_that_fails_lasts_until_the_agent_has_done_what_it_holds() -> None:
+    class Fails(Worker):
+        async def prompt(self, turn: Turn) -> None:
+            await super().prompt(turn)
+            if turn.text == "hold":
+                raise InvalidParams("The turn fails")
+
+    agent = Fails()
+    async with session_of(agent, 2) as session:
+        turn = session.prompt("hold")
+
+        async def use() -> None:
+            async with turn:
+                await said(turn, "[hold]")
+                assert (await turn.steer("one")).by == "agent"
+                assert (await turn.steer("two")).by == "client"
+                agent.may_end.set()
+                await turn.wait()
+
+        with pytest.raises(InvalidParams, match="The turn fails"):
+            await use()
+        assert turn.text.endswith("[one]")
+        assert turn.unsent == [("two",)]
+    assert agent.prompts == ["hold", "one"]
+
+
+@BOTH
+async def test_what_a_cut_has_left_unsent_is_what_the_user_has_said(version: int) -> None:
+    class Stubborn(Worker):
+        async def prompt(self, turn: Turn) -> None:
+            try:
+                await super().prompt(turn)
+            except asyncio.CancelledError:
+                await self.may_end.wait()
+
+    agent = Stubborn()
+    async with session_of(agent, version) as session:
+        turn = session.prompt("hold", cancel_timeout_s=60.0)
+
+        async def use() -> None:
+            async with turn:
+                await said(turn, "[hold]")
+                assert (await turn.steer("one", fallback="cancel")).outcome == "restarted"
+                await turn.cancel(timeout_s=0.01)  # which is the limit from now on
+                await turn.wait()
+
+        with pytest.raises(CancelTimeout):
+            await use()
+        assert turn.unsent == [("one",)]
+        agent.may_end.set()
+    assert agent.prompts == ["hold"]
+
+
+@BOTH
+async def test_message_for_the_turn_of_another_client_is_in_the_transcript(version: int) -> None:
+    agent = Listener()
+    ours, theirs = pair()
+    serving = asyncio.create_task(serve(agent, theirs))
+    async with connect(ours, versions=(version,)) as connected:
+        session = await connected.new_session("/")
+        params = {"sessionId": session.id, "prompt": [{"type": "text", "text": "Listen"}]}
+        await connected.call_extension(STEERING, params)  # which starts a turn
+        async with session.events() as events:
+            assert await session.steer("stop") == Steered("injected")
+            async for event in events:
+                if isinstance(event, Text) and event.text == "<stop>":
+                    break
+        assert messages(session)[-2:] == ["stop", "<stop>"]
+    await serving
 
 
 # Mistakes.

@@ -23,6 +23,8 @@ class TcpProxy:
         self.piece_bytes: int = 64 * 1024
         self._may_pass = asyncio.Event()
         self._may_pass.set()
+        self._may_send = asyncio.Event()
+        self._may_send.set()
         self._connections: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
 
@@ -40,9 +42,14 @@ class TcpProxy:
         """Stop passing bytes; the connections stay open, and new ones are accepted."""
         self._may_pass.clear()
 
+    def hold_requests(self) -> None:
+        """Stop passing what clients send; what the server sends is passed."""
+        self._may_send.clear()
+
     def resume(self) -> None:
         """Pass bytes again."""
         self._may_pass.set()
+        self._may_send.set()
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection."""
@@ -58,8 +65,8 @@ class TcpProxy:
             self._writers.add(to_server)
             try:
                 async with asyncio.TaskGroup() as both:
-                    both.create_task(self._pass(reader, to_server))
-                    both.create_task(self._pass(there, writer))
+                    both.create_task(self._pass(reader, to_server, self._may_send))
+                    both.create_task(self._pass(there, writer, self._may_pass))
             finally:
                 to_server.transport.abort()
                 self._writers.discard(to_server)
@@ -70,9 +77,12 @@ class TcpProxy:
             self._writers.discard(writer)
             self._connections.discard(task)
 
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pass(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, may_pass: asyncio.Event
+    ) -> None:
         while data := await reader.read(self.piece_bytes):
             await self._may_pass.wait()
+            await may_pass.wait()
             writer.write(data)
             await writer.drain()
         raise ConnectionResetError  # ends the other direction, too

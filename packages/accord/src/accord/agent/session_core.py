@@ -310,6 +310,7 @@ class SessionCore:
         # What the user always allows or rejects: name, kind and the words of a command.
         self.permission_memory: dict[tuple[str, ...], bool] = {}
         self.turn_queue: list[TurnState] = []  # the first runs, the others wait
+        self.arriving: TurnState | None = None  # will be the first; its handler is not called yet
         self.open_tool_calls: dict[str, OpenToolCall] = {}
         self.subagents: list[OpenSubagent] = []  # that have not ended
         self.not_awaited: list[str] = []  # calls that were dropped without `await`

@@ -146,6 +146,9 @@ class TurnRunner:
         self.core = core
         self.exit_error: BaseException | None = None  # the caller raises it after sending the end
         self._agent = agent
+        self._is_handling = False  # the agent's handler runs
+        self._taking = asyncio.Lock()  # messages are taken one after the other
+        self._following: set[str] = set()  # messages that were not given to the agent's `steer`
 
     def enqueue(self) -> None:
         """Append the turn to the queue of its session; start it if it is the first."""
@@ -183,7 +186,6 @@ class TurnRunner:
         elif await _finished(work):
             self.state.cancelled = True
         core.end_message()
-        self.state.began.set()
 
     async def steer(self, content: tuple[ContentBlock, ...]) -> Delivery | None:
         """Store a message of the user for the running turn; return None if it has just ended.
@@ -192,22 +194,31 @@ class TurnRunner:
         An agent that overrides `steer` gets it before, since it may refuse it.
         """
         core, agent, steering = self.core, self._agent, self.state.steering
-        await self.state.began.wait()  # it is stored after the prompt
+        await self.state.began.wait()  # it is stored after the prompt, and the handler runs
         if not steering.is_open or self.state.cancelled:
             return None
         message = SteeringMessage(core.next_id("message"), content)
-        is_default_steer = is_default(agent, "steer")
+        was_taken = False  # by the agent's own `steer`
 
         async def deliver() -> None:
-            try:
-                if is_default_steer:
-                    await agent.steer(self.turn, message)
-            finally:
-                steering.end_arrival()
+            if not was_taken:
+                steering.add(message)
+            steering.end_arrival()
 
         async def store() -> None:
-            if not is_default_steer:
+            async with self._taking:
+                await take()
+
+        async def take() -> None:
+            nonlocal was_taken
+            # A handler that has returned does not look again: then it is a further prompt, and so
+            # are those behind it.
+            follows = not self._is_handling or not self._following.isdisjoint(steering.waiting())
+            if follows or is_default(agent, "steer"):
+                self._following.add(message.id)
+            else:
                 await agent.steer(self.turn, message)
+                was_taken = True
             update = MessageUpdate("user", message.id, message.content)
             core.end_message()
             # As with prompts: a client of version 1 knows what its user has said.
@@ -247,7 +258,13 @@ class TurnRunner:
         try:
             ended = await self._call_handler()
             while ended.failure is None and ended.stop_reason != "cancelled":
-                if state.cancelled or (message := await steering.close()) is None:
+                try:
+                    message = None if state.cancelled else await steering.close()
+                except asyncio.CancelledError:
+                    if not (state.cancelled or is_being_cancelled()):
+                        raise
+                    return TurnEnded("cancelled")
+                if message is None:
                     break
                 state.prompt_id = message.id
                 self.core.end_message()
@@ -271,6 +288,14 @@ class TurnRunner:
             pass
 
     async def _call_handler(self) -> TurnEnded:
+        self._is_handling = True
+        self.state.began.set()
+        try:
+            return await self._handle()
+        finally:
+            self._is_handling = False
+
+    async def _handle(self) -> TurnEnded:
         agent, core = self._agent, self.core
         try:
             core.not_awaited.clear()

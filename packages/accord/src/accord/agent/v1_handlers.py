@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
 from msgspec import UNSET
@@ -86,17 +87,26 @@ class HandlersV1(SharedHandlers):
         if runner.exit_error is not None:
             raise runner.exit_error
 
-    async def prompt(self, params: v1.PromptRequest, context: v1.AgentContext) -> v1.PromptResponse:
+    def prompt(
+        self, params: v1.PromptRequest, context: v1.AgentContext
+    ) -> Awaitable[v1.PromptResponse]:
         content = self.content_from(params)
         runner = self.manager.start_turn(params.session_id, content, params.meta)
+        if not runner.core.turn_queue:
+            # A cancel that comes before the first step: the prompt is stored all the same.
+            runner.core.arriving = runner.state
+        return self._prompt(runner, context)
+
+    async def _prompt(self, runner: TurnRunner, context: v1.AgentContext) -> v1.PromptResponse:
         core = runner.core
         if core.turn_queue:
             raise InvalidRequest("A turn is running in this session")
+        core.arriving = None
         runner.enqueue()
         try:
             await runner.store_prompt()
             ended = await runner.run()
-            await self._client_adapter.flush_tool_content(params.session_id)
+            await self._client_adapter.flush_tool_content(core.id)
         finally:
             core.set_idle()
             runner.dequeue()
@@ -118,10 +128,12 @@ class HandlersV1(SharedHandlers):
         core = self.manager.cores.get(params.session_id)
         if core is not None:
             core.background.cancel()  # this version has no other way to cancel it
-        if core is None or not core.turn_queue:
-            context.cancel_prompts(params.session_id)
-        else:
+        if core is not None and core.turn_queue:
             core.cancel()
+        elif core is not None and core.arriving is not None:
+            core.arriving.cancel()
+        else:
+            context.cancel_prompts(params.session_id)
 
     async def set_session_mode(
         self, params: v1.SetSessionModeRequest, context: v1.AgentContext

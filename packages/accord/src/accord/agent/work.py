@@ -157,7 +157,7 @@ class TurnState:
         self.message_id = ""
         self.prompt_id = ""  # of the message that the handler works on
         self.steering = Steering()
-        self.began = asyncio.Event()  # the prompt is stored, or the turn has ended without it
+        self.began = asyncio.Event()  # the handler was called, or the turn has ended without it
         # Gives the turn a message, until it has ended; see `TurnRunner.steer`.
         self.steer: Callable[[tuple[ContentBlock, ...]], Awaitable[Delivery | None]] | None = None
         self.may_start: asyncio.Event = asyncio.Event()

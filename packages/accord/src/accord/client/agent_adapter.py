@@ -213,6 +213,7 @@ class SessionEventStream:
         "on_release",
         "on_subagent",
         "pending_echo",
+        "prompt_start",
         "questions",
         "queue",
         "session_id",
@@ -241,6 +242,7 @@ class SessionEventStream:
         self.drops_history: bool = False  # while the session is opened without a replay
         self.is_cancelling: bool = False  # the turn was cancelled and has not ended
         self.turn_starts: list[int] = []  # the index of the first item of each turn
+        self.prompt_start: int = 0  # that of the last prompt, which can be a later one of the turn
         self.disconnect_error: BaseException | None = None  # why the connection ended
         self.turn_unfinished: bool = False  # the last turn was left before the agent ended it
         self._listeners: list[EventQueue] = []

@@ -219,18 +219,18 @@ class Missed(Struct, frozen=True):
     has_prompt: bool | None
 
 
-def missed_events(held: Transcript, replayed: Transcript, turn_start: int) -> Missed:
+def missed_events(held: Transcript, replayed: Transcript, prompt_start: int) -> Missed:
     """Return the events that turn what the client holds into what the agent has replayed.
 
     The events of the conversation follow what both sides have. What the replay lacks stays: an
-    agent may store less than it has sent. `turn_start` is the index of the first item of the last
-    turn in `held`.
+    agent may store less than it has sent. `prompt_start` is the index of the first item of the
+    last prompt in `held`.
     """
     aligned = _Alignment(held.items, replayed.items)
     for item in replayed.items:
         aligned.add(item)
     events = [*aligned.missed(), *_settings(held, replayed)]
-    return Missed(tuple(events), aligned.has_prompt(turn_start) if replayed.items else None)
+    return Missed(tuple(events), aligned.has_prompt(prompt_start) if replayed.items else None)
 
 
 class _Alignment:
@@ -267,10 +267,10 @@ class _Alignment:
         """
         return [*self._changes, *self._tail]
 
-    def has_prompt(self, turn_start: int) -> bool:
-        """Return whether the replay contains the prompt of the turn that began at this place."""
+    def has_prompt(self, prompt_start: int) -> bool:
+        """Return whether the replay contains the prompt that was sent at this place."""
         return self._new_prompt or any(
-            place >= turn_start and _is_prompt(self._held[place]) for place in self._matched
+            place >= prompt_start and _is_prompt(self._held[place]) for place in self._matched
         )
 
     def add(self, item: Item) -> None:
@@ -612,14 +612,13 @@ class Reconnector:
         replays = adapter.supports("load_session")
         if not replays and not adapter.supports("resume_session"):
             raise NotOffered("session/load", "session/load or session/resume")
-        turn_start = stream.turn_starts[-1] if stream.turn_starts else 0
         in_history: bool | None = None
         state: StateChanged | None = None
 
         def opened(_response: object) -> None:
             nonlocal in_history, state
             for each, replayed in handlers.end_replay(replay):
-                missed = missed_events(each.transcript, replayed, turn_start)
+                missed = missed_events(each.transcript, replayed, stream.prompt_start)
                 for event in missed.events:
                     each.publish(event)
                 if each is stream:

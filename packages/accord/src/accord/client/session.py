@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -22,7 +23,7 @@ from accord.client.events import (
     TitleChanged,
 )
 from accord.client.transcript import Transcript
-from accord.client.turn import CANCEL_TIMEOUT_S, ClientTurn, Fallback, Steered, steer
+from accord.client.turn import CANCEL_TIMEOUT_S, ClientTurn, Fallback, Steered, record, steer
 from accord.errors import (
     LocalProtocolError,
 )
@@ -169,7 +170,10 @@ class ClientSession(SessionView):
         require_contents("steer(contents=…)", contents)
         outcome = None
         if self._adapter.can_be_steered:
-            outcome = await steer(self._adapter, self.id, contents)
+            injected = None
+            if not self._adapter.echoes_prompts:
+                injected = partial(record, self._stream, contents)
+            outcome = await steer(self._adapter, self.id, contents, injected)
         match outcome:
             case "injected":
                 return Steered("injected")

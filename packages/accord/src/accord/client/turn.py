@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import deque
+from bisect import insort
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -89,19 +89,49 @@ class Steered(Struct, frozen=True):
     """Why it was not injected."""
 
 
+class _Message:
+    """A message of the user, as a prompt that follows the running one."""
+
+    def __init__(self, number: int, contents: tuple[ContentBlock, ...], note: str = "") -> None:
+        self.number = number  # in the order in which they were said
+        self.contents = contents
+        self.note = note  # for the agent, of what was cut
+
+    @property
+    def prompt(self) -> Sequence[ContentBlock]:
+        """What is sent: the note is part of the first text, since some agents echo a prompt."""
+        first, *rest = self.contents
+        if self.note and isinstance(first, str):
+            return (self.note + first, *rest)
+        return (self.note, *self.contents) if self.note else self.contents
+
+
+# What became of a prompt that was sent while another one ran: the agent has taken it into the
+# running turn, or runs it as a turn of its own, or has not taken it.
+_Answer: TypeAlias = Literal["joined", "follows", "refused"]
+
+
 class _SecondPrompt:
     """A prompt of version 2 that was sent while another one ran (R-PROMPT-24)."""
 
-    def __init__(self, contents: tuple[ContentBlock, ...]) -> None:
-        self.contents = contents
+    def __init__(self, message: _Message) -> None:
+        self.message = message
         self.completion = PromptCompletion(StateChanged(state="running"))
-        self.answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.answered: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
+        self.error: AccordError | None = None  # why it is not known whether the agent has it
         self.task: asyncio.Task[None] | None = None
 
-    def answer(self, *, accepted: bool) -> None:
-        """Say whether the agent has it."""
+    def answer(self, answer: _Answer) -> None:
+        """Say what became of it; only the first answer counts."""
         if not self.answered.done():
-            self.answered.set_result(accepted)
+            self.answered.set_result(answer)
+
+    def wait_behind(self, queue: EventQueue | None) -> None:
+        """Let the connection pause reading: the answer follows the events of the running turn."""
+        if queue is not None and not self.answered.done():
+            backlog = queue.backlog
+            backlog.calls += 1
+            self.answered.add_done_callback(lambda _: setattr(backlog, "calls", backlog.calls - 1))
 
 
 class ClientTurn(MustEnter):
@@ -151,9 +181,12 @@ class ClientTurn(MustEnter):
         self._completion = PromptCompletion(None)
         # What was said while it ran.
         self._prompt_end: asyncio.Future[TurnResult | None] | None = None  # None: of the turn
-        self._waiting: deque[tuple[ContentBlock, ...]] = deque()
+        self._waiting: list[_Message] = []  # by their numbers
         self._second: list[_SecondPrompt] = []
+        self._unconfirmed: list[_Message] = []
+        self._messages = 0  # that were said
         self._on_their_way = 0  # messages of which it is not known yet whether they are injected
+        self._failure: TurnResult | None = None  # of a prompt, while the agent works on others
         self._order = asyncio.Lock()
         self._changed = asyncio.Event()
         self._is_cut = False  # the running prompt is cancelled for a message
@@ -285,14 +318,22 @@ class ClientTurn(MustEnter):
             return
         self._is_cancelled = True
         self._changed.set()
-        if not self._stream.is_cancelling:
-            await self._cancel_prompt(self._cancel_timeout_s if timeout_s is None else timeout_s)
+        timeout_s = self._cancel_timeout_s if timeout_s is None else timeout_s
+        if self._stream.is_cancelling:  # for a message
+            self._set_deadline(timeout_s)
+        else:
+            await self._cancel_prompt(timeout_s)
+
+    def _set_deadline(self, timeout_s: float) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        loop = asyncio.get_running_loop()
+        self._deadline = loop.call_later(timeout_s, self._on_cancel_timeout, timeout_s)
 
     async def _cancel_prompt(self, timeout_s: float) -> None:
         stream = self._stream
         stream.is_cancelling = True
-        loop = asyncio.get_running_loop()
-        self._deadline = loop.call_later(timeout_s, self._on_cancel_timeout, timeout_s)
+        self._set_deadline(timeout_s)
         # Both would wait for an agent that does not read.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
@@ -332,9 +373,9 @@ class ClientTurn(MustEnter):
     # Running.
 
     async def _run(self) -> None:
-        contents: Sequence[ContentBlock] | None = self._contents
-        meta = self._meta
-        while contents is not None:
+        contents, meta = self._contents, self._meta
+        message: _Message | None = None
+        while True:
             self._prompt_end = asyncio.get_running_loop().create_future()
             self._is_settled = False
             try:
@@ -342,20 +383,40 @@ class ClientTurn(MustEnter):
             except Exception as exc:  # noqa: BLE001  # raised by the iteration or at the end of the block
                 self._is_settled = isinstance(exc, RequestError)
                 if not self._is_settled or not self._is_cut:
+                    if message is not None:
+                        self._not_answered(message, exc)
                     self._end(TurnResult(stop_reason="error"), exc)
                     return
+                if self._adapter.echoes_prompts and self._waiting:
+                    # It was cut before the agent had it (R-PROMPT-17): it is said with the message.
+                    cut_for = self._waiting[0]
+                    cut_for.contents, cut_for.note = (*contents, *cut_for.contents), ""
                 ended = TurnResult(stop_reason="cancelled")  # R-CANCEL-06
             if ended is not None:
                 self._prompt_ended(ended)
-            contents, meta = await self._next_prompt(), None
+            message, meta = await self._next_prompt(), None
+            if message is None:
+                return
+            contents = message.prompt
+
+    def _not_answered(self, message: _Message, error: Exception) -> None:
+        """Keep a message whose prompt has failed, unless the agent has refused it or has it."""
+        match error:
+            case RequestError() | TurnInterrupted(in_history=True):
+                pass
+            case TransportError() if getattr(error, "in_history", None) is None:
+                self._unconfirmed.append(message)
+            case _:
+                self._wait_with(message)
 
     async def _send(self, contents: Sequence[ContentBlock], meta: Meta | None) -> TurnResult | None:
         stream, queue = self._stream, self._queue
         assert queue is not None
+        stream.prompt_start = len(stream.transcript.items)
         try:
             if not self._adapter.echoes_prompts:
                 stream.pending_echo = ""
-                self._record(contents)
+                record(stream, contents)
                 stream.publish(StateChanged(state="running"))
                 # In v1 the response follows the events of the turn.
                 queue.backlog.calls = 1
@@ -364,18 +425,8 @@ class ClientTurn(MustEnter):
                 stream.session_id, contents, self._on_message_id, meta
             )
         finally:
-            queue.backlog.calls = 0
-
-    def _record(self, contents: Sequence[ContentBlock]) -> None:
-        """Add what the user says to the transcript, like an agent that echoes it."""
-        stream = self._stream
-        message_id = f"prompt {stream.transcript.prompt_count + 1}"
-        for content in contents:
-            if isinstance(content, str):
-                stream.publish(text_event(UserText, content, message_id))
-            else:
-                stream.publish(ContentChunk(content, "user", message_id))
-        stream.pending_echo += "".join(content for content in contents if isinstance(content, str))
+            if not self._adapter.echoes_prompts:
+                queue.backlog.calls = 0
 
     def _on_message_id(self, message_id: str) -> None:
         if (ended := self._completion.on_message_id(message_id)) is not None:
@@ -395,8 +446,18 @@ class ClientTurn(MustEnter):
         """The messages of `steer` that wait for their turn; after its end, those left unsent.
 
         A turn that fails or is cancelled leaves what waited: send it with a prompt, or drop it.
+        The agent has none of them.
         """
-        return list(self._waiting)
+        return [message.contents for message in self._waiting]
+
+    @property
+    def unconfirmed(self) -> list[tuple[ContentBlock, ...]]:
+        """The messages of `steer` that were sent, and of which the agent has said nothing.
+
+        The connection was lost, or the agent did not answer. It can have them: nothing is sent
+        twice. What it has of a session is seen when the session is loaded.
+        """
+        return [message.contents for message in self._unconfirmed]
 
     @must_await("turn")
     async def steer(self, *contents: ContentBlock, fallback: Fallback = "queue") -> Steered:
@@ -412,9 +473,10 @@ class ClientTurn(MustEnter):
         cut; not while a question to the user is open: no steer answers or cancels one.
         Messages keep their order, and each is run once.
 
-        Raise `LocalProtocolError` if the turn is not running, `ValueError` for an empty message,
-        `RequestError` if the agent refuses it, and `SteerTimeout` if it does not answer: then it
-        is not known whether the agent has the message.
+        Raise `LocalProtocolError` if the turn is not running or ends before the agent has the
+        message, `RequestError` if the agent refuses it, and `ValueError` for an empty one: it was
+        not sent. Raise `SteerTimeout` if the agent does not answer, and `TransportError` if the
+        connection is lost: the agent may have it, and it is in `unconfirmed`.
         """
         if not contents:
             raise ValueError("The message must not be empty")
@@ -443,50 +505,70 @@ class ClientTurn(MustEnter):
             )
 
     async def _steer(self, contents: tuple[ContentBlock, ...], fallback: Fallback) -> Steered:
-        if self._waiting:
-            return self._queue_up(contents, "other messages wait before it")
+        self._messages += 1
+        message = _Message(self._messages, contents)
+        if self._waiting or not all(second.answered.done() for second in self._second):
+            return self._queue_up(message, "other messages wait before it")
         reason = "the agent cannot be steered"
         if self._adapter.can_be_steered:
-            record = None if self._adapter.echoes_prompts else partial(self._record, contents)
-            outcome = await steer(self._adapter, self._stream.session_id, contents, record)
-            match outcome:
+            match await self._inject(message):
                 case "injected":
                     return Steered("injected")
                 case "startedNewTurn":
                     return Steered("started", reason="the turn had ended")
                 case "promptRequired":
-                    return self._queue_up(contents, "the prompt had ended")
+                    return self._queue_up(message, "the prompt had ended")
                 case None:
                     reason = "the agent does not say what became of it"
         if fallback == "cancel" and not self._prompt_has_ended:
             if self._stream.questions:
-                return self._queue_up(contents, f"{reason}, and a question to the user is open")
-            await self._cut(contents)
+                return self._queue_up(message, f"{reason}, and a question to the user is open")
+            self._require_running()
+            await self._cut(message)
             return Steered("restarted", "client", reason)
-        if self._adapter.echoes_prompts and not self._prompt_has_ended:
-            return await self._send_second(contents)
-        return self._queue_up(contents, reason)
+        if self._adapter.echoes_prompts and (self._second or not self._prompt_has_ended):
+            self._require_running()
+            return await self._send_second(message)
+        return self._queue_up(message, reason)
+
+    async def _inject(self, message: _Message) -> SteeringOutcome | None:
+        """Ask the agent to take a message into the running turn."""
+        stream, contents = self._stream, message.contents
+        injected = None if self._adapter.echoes_prompts else partial(record, stream, contents)
+        try:
+            return await steer(self._adapter, stream.session_id, contents, injected)
+        except RequestError:
+            raise
+        except BaseException:  # a cancelled caller, too
+            self._unconfirmed.append(message)
+            raise
 
     @property
     def _prompt_has_ended(self) -> bool:
         return self._prompt_end is not None and self._prompt_end.done()
 
-    def _queue_up(self, contents: tuple[ContentBlock, ...], reason: str) -> Steered:
-        self._waiting.append(contents)
+    def _queue_up(self, message: _Message, reason: str) -> Steered:
+        self._require_running()  # nothing would send it
+        self._wait_with(message)
         return Steered("queued", "client", reason)
 
-    async def _cut(self, contents: tuple[ContentBlock, ...]) -> None:
+    def _wait_with(self, message: _Message) -> None:
+        """Let a message wait, in its place."""
+        insort(self._waiting, message, key=_number)
+
+    async def _cut(self, message: _Message) -> None:
         """Cancel the running prompt; the message follows, with a note of what was cut."""
         cut = ", ".join(f"“{one_line(call.title, 80)}”" for call in self._cancelled_calls()[:10])
-        note = "[The user has interrupted your work to say this."
-        note += f" What was running was cancelled: {cut}.]\n\n" if cut else "]\n\n"
-        self._waiting.append((note, *contents))
+        message.note = "[The user has interrupted your work to say this."
+        message.note += f" What was running was cancelled: {cut}.]\n\n" if cut else "]\n\n"
+        self._wait_with(message)
         self._is_cut = True
-        await self._cancel_prompt(self._cancel_timeout_s)
+        with suppress(TransportError):  # the turn fails, and leaves the message unsent
+            await self._cancel_prompt(self._cancel_timeout_s)
 
-    async def _send_second(self, contents: tuple[ContentBlock, ...]) -> Steered:
+    async def _send_second(self, message: _Message) -> Steered:
         """Send a prompt while another runs: the agent takes it into that turn, or queues it."""
-        second = _SecondPrompt(contents)
+        second = _SecondPrompt(message)
         self._second.append(second)
         second.task = asyncio.create_task(self._run_second(second), name="accord second prompt")
         assert self._prompt_end is not None
@@ -495,30 +577,45 @@ class ClientTurn(MustEnter):
             timeout=JOIN_S,
             return_when=asyncio.FIRST_COMPLETED,
         )
-        if not second.answered.done():
-            return Steered("queued", "agent", "the agent runs it after the prompt before it")
-        if second.answered.result():
-            return Steered("injected")
-        return Steered("queued", "client", "the agent takes no second prompt")
+        match second.answered.result() if second.answered.done() else None:
+            case "joined":
+                return Steered("injected")
+            case "refused" if message in self._waiting:
+                if self._has_ended.is_set() or self._is_cancelled:
+                    self._waiting.remove(message)  # the caller is told, once
+                self._require_running()
+                return Steered("queued", "client", "the agent takes no second prompt")
+            case "refused":
+                raise second.error or SteerTimeout(
+                    "The turn has ended before the agent said whether it has the message"
+                )
+            case _:
+                second.wait_behind(self._queue)
+                return Steered("queued", "agent", "the agent runs it after the prompt before it")
 
     async def _run_second(self, second: _SecondPrompt) -> None:
         def inserted(message_id: str) -> None:
-            second.answer(accepted=True)
+            second.answer("follows" if self._prompt_has_ended else "joined")
             if (ended := second.completion.on_message_id(message_id)) is not None:
                 self._second_ended(second, ended)
 
+        contents = second.message.prompt
         try:
-            await self._adapter.prompt(self._stream.session_id, second.contents, inserted, None)
+            await self._adapter.prompt(self._stream.session_id, contents, inserted, None)
         except RequestError:
             log.debug("! the agent refused a second prompt", exc_info=True)
             if second in self._second:
                 self._second.remove(second)
-                self._waiting.append(second.contents)  # it is sent after the running prompt
-            self._changed.set()
-        except AccordError:
-            log.debug("! a second prompt was not answered", exc_info=True)  # the turn fails, too
+                self._wait_with(second.message)  # it is sent after the running prompt
+        except AccordError as error:
+            log.debug("! a second prompt was not answered", exc_info=True)
+            second.error = error
+            if second in self._second:
+                self._second.remove(second)
+                self._unconfirmed.append(second.message)
         finally:
-            second.answer(accepted=False)
+            second.answer("refused")
+            self._changed.set()
 
     def _second_ended(self, second: _SecondPrompt, ended: TurnResult) -> None:
         if second in self._second:
@@ -527,7 +624,7 @@ class ClientTurn(MustEnter):
             if self._prompt_has_ended:
                 self._is_settled = True
                 if not self._has_more:
-                    self._end(ended)
+                    self._end(self._failure or ended)
 
     @property
     def _has_more(self) -> bool:
@@ -546,27 +643,34 @@ class ClientTurn(MustEnter):
         goes_on = goes_on and self.limit is None
         if goes_on and not self._is_cancelled and self._has_more:
             self._prompt_end.set_result(ended)
+        elif self._second:  # the agent says what becomes of them, or works on them
+            self._failure = ended
+            self._prompt_end.set_result(ended)
         else:
             self._end(ended)
 
-    async def _next_prompt(self) -> Sequence[ContentBlock] | None:
+    async def _next_prompt(self) -> _Message | None:
         """Return what follows the running prompt, after its end; None at the end of the turn."""
         assert self._prompt_end is not None
         ended = await self._prompt_end
-        if ended is None:
-            return None
-        while (self._on_their_way or self._second) and not (
-            self._is_cancelled or self._has_ended.is_set()
+        while not self._has_ended.is_set() and (
+            self._second or (self._on_their_way and not self._is_over)
         ):
             self._changed.clear()
             await self._changed.wait()
-        if self._has_ended.is_set():
+        if ended is None or self._has_ended.is_set():
             return None
-        if self._is_cancelled or not self._waiting:
-            self._end(TurnResult(stop_reason="cancelled") if self._is_cancelled else ended)
+        if self._is_over or not self._waiting:
+            cancelled = TurnResult(stop_reason="cancelled") if self._is_cancelled else ended
+            self._end(self._failure or cancelled)
             return None
         self._begin_again(ended)
-        return self._waiting.popleft()
+        return self._waiting.pop(0)
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether no more is sent."""
+        return self._is_cancelled or self._failure is not None
 
     def _begin_again(self, ended: TurnResult) -> None:
         """Show the end of a prompt that another one follows."""
@@ -623,6 +727,9 @@ class ClientTurn(MustEnter):
     @tolerates("cancel-ignored")
     def _on_cancel_timeout(self, timeout_s: float) -> None:
         """Fail the turn: the agent has not ended it in time."""
+        if self._prompt_has_ended and self._is_over:  # only messages were not answered
+            self._end(self._failure or TurnResult(stop_reason="cancelled"))
+            return
         within = f"within {timeout_s:g} seconds after it was cancelled"
         error = CancelTimeout(f"The agent did not end the turn {within}")
         self._end(TurnResult(stop_reason="error"), error)
@@ -684,7 +791,8 @@ class ClientTurn(MustEnter):
         if self._prompt_end is not None and not self._prompt_end.done():
             self._prompt_end.set_result(None)
         for second in self._second:
-            self._waiting.append(second.contents)
+            if not second.answered.done():
+                self._unconfirmed.append(second.message)
             if second.task is not None:
                 second.task.cancel()
         self._second.clear()
@@ -701,6 +809,21 @@ class ClientTurn(MustEnter):
             stream.turn_unfinished = not self._is_settled
             stream.pending_echo = ""
         self._queue.end(self.error)
+
+
+def record(stream: SessionEventStream, contents: Sequence[ContentBlock]) -> None:
+    """Add what the user says to the transcript, like an agent that echoes it."""
+    message_id = f"prompt {stream.transcript.prompt_count + 1}"
+    for content in contents:
+        if isinstance(content, str):
+            stream.publish(text_event(UserText, content, message_id))
+        else:
+            stream.publish(ContentChunk(content, "user", message_id))
+    stream.pending_echo += "".join(content for content in contents if isinstance(content, str))
+
+
+def _number(message: _Message) -> int:
+    return message.number
 
 
 async def steer(
