@@ -34,6 +34,7 @@ from accord_chat.sources import SharedSession, Source
 from accord_terminal.sessions.journal import OthersAnswers, place_of
 from accord_terminal.sessions.named import CALL, QueuedPrompt, SessionStatus
 from accord_terminal.toolkit.login import choose_method, login_failure
+from accord_terminal.toolkit.options import limit_policies, limited_connection
 from accord_terminal.toolkit.text import one_line
 
 INITIALIZE_S = 120.0  # the agent may have to be downloaded before it starts
@@ -170,6 +171,7 @@ class AgentLink:
         async with connect(
             transport,
             permissions=[
+                *limit_policies(setup.limits),
                 deny(*setup.deny_rules),
                 allow(*setup.allow_rules),
                 owner.decide,
@@ -184,6 +186,7 @@ class AgentLink:
             initialize_timeout_s=INITIALIZE_S,
             reconnect=Reconnect(on_change=self._reconnecting) if self.source.is_remote else False,
             observers=(observer, self._see),
+            **limited_connection(setup.limits),
         ) as agent:
             if shared is not None:
                 await shared.begin(agent)

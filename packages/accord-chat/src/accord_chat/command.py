@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from accord_terminal.toolkit.options import token_file_option
+from accord_terminal.toolkit.options import budget_options, limits_of, token_file_option
 
 # Imports inside the function keep `--help` and completion fast.
 
@@ -64,6 +64,7 @@ from accord_terminal.toolkit.options import token_file_option
     help="Reject matching actions; repeatable.",
 )
 @click.option("--terminals", is_flag=True, help="Let v1 agents run commands on this machine.")
+@budget_options
 @click.option("--new", "is_new", is_flag=True, help="Start with a new session only.")
 @click.option("--resume", is_flag=True, help="Start with the list of the agent's sessions.")
 @click.option("--session", "session_id", metavar="ID", help="Start with the session with this ID.")
@@ -109,4 +110,9 @@ def command(lines: bool, **given: Any) -> int:
         from accord_chat.view.app import run_chat as run
     from accord_chat.sources import ChatOptions
 
+    limits_of(given["budget"], given["unmetered"])  # a usage error comes before the screen
+    if given["budget"] and given["shared_name"]:
+        raise click.UsageError(
+            "-s: give --budget to `accord session new`, which starts the agent for all clients"
+        )
     return run(ChatOptions(**given))

@@ -24,6 +24,7 @@ from accord.client.turn import Fallback
 from accord.errors import (
     AccordError,
     AuthRequired,
+    BudgetExceeded,
     CancelTimeout,
     NotOffered,
     RequestCancelled,
@@ -501,7 +502,7 @@ class LiveSession:
             raise
         except RequestCancelled:
             self.timeline.remark("Withdrawn before it was sent to the agent", "quiet")
-        except (CancelTimeout, RequestError) as error:
+        except (BudgetExceeded, CancelTimeout, RequestError) as error:
             await self._turn_changes.end()
             self._report(error)
         except TransportError as error:
@@ -530,7 +531,7 @@ class LiveSession:
             )
 
     def _report_end(self, turn: ClientTurn) -> None:
-        is_usual = turn.stop_reason in ("end_turn", "cancelled", None)
+        is_usual = turn.stop_reason in ("end_turn", "cancelled", None) and turn.limit is None
         text = _end_words(turn, time.monotonic() - self.turn_started_s)
         self.timeline.end_turn(text, "quiet" if is_usual else "warning")
 
@@ -644,6 +645,8 @@ def _end_words(turn: ClientTurn, seconds: float) -> str:
     parts = [f"{seconds:.0f} s"]
     if turn.token_usage is not None:
         parts.append(f"{turn.token_usage.total:,} tokens")
+    if turn.limit is not None:
+        return " · ".join([f"Stopped: {turn.limit}", f"used: {turn.spent}"])
     words = _STOPS.get(reason, "" if reason == "end_turn" else f"Stopped: {reason}")
     return " · ".join([words, *parts] if words else parts)
 

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import click
 from msgspec import Struct, field
 
+from accord.client.limits import Limits
 from accord.transports.base import Transport, TransportFactory
 from accord.transports.process import process
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
@@ -33,7 +34,7 @@ from accord_terminal.toolkit.agent_names import (
     named_agents,
     settings_path,
 )
-from accord_terminal.toolkit.options import read_token
+from accord_terminal.toolkit.options import limits_of, read_token
 from accord_terminal.toolkit.session_setup import McpFileError, read_mcp_file
 
 STOP_TIMES_S = (0.5, 1.0, 2.0)  # to exit after EOF, after SIGTERM and after SIGKILL
@@ -88,6 +89,7 @@ class SourceSetup(Struct, frozen=True, kw_only=True):
     allow_rules: tuple[str, ...] = ()
     deny_rules: tuple[str, ...] = ()
     terminals: bool = False
+    limits: Limits | None = None
     env: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
     given: GivenOptions = field(default_factory=lambda: GivenOptions())
 
@@ -211,6 +213,8 @@ class ChatOptions(Struct, kw_only=True):
     allow_rules: tuple[str, ...] = ()
     deny_rules: tuple[str, ...] = ()
     terminals: bool = False
+    budget: str | None = None
+    unmetered: tuple[str, ...] = ()
     is_new: bool = False
     resume: bool = False
     session_id: str | None = None
@@ -224,6 +228,7 @@ class Sources:
     def __init__(self, options: ChatOptions, known: Settings) -> None:
         self._options = options
         self._known = known
+        self._limits = limits_of(options.budget, options.unmetered)
         self._token_server: str | None = None  # the only one that gets the token
         self.default_label = options.agent or known.ask.agent or DEFAULT
         if is_url(self.default_label):
@@ -255,6 +260,7 @@ class Sources:
             allow_rules=(*known.ask.allow, *(options.allow_rules if is_meant else ())),
             deny_rules=(*known.ask.deny, *options.deny_rules),
             terminals=options.terminals and is_meant,
+            limits=self._limits,
             env=entry.env,
             given=GivenOptions(model=options.model, mode=options.mode, options=options.options)
             if is_default

@@ -409,3 +409,16 @@ def test_no_input_ends_the_program(tmp_path: Path) -> None:
     assert "is ready." in shown
     assert "Error" not in shown
     assert "Traceback" not in shown
+
+
+def test_budget_stops_the_turn_and_refuses_the_next_prompt(tmp_path: Path) -> None:
+    with LinesChat(
+        tmp_path, "--agent", "script", "--budget", "cost=0.1/session", terminal=True
+    ) as chat:
+        chat.sees("Note: script is ready.")
+        chat.type("usage")
+        chat.sees("Done: Stopped: Limit of the session reached: 0.25 USD of 0.10 USD, used: about")
+        chat.type("echo more")
+        chat.sees("Error: Limit of the session reached: 0.25 USD of 0.10 USD: the prompt was not")
+        chat.type(":quit")
+        assert chat.status() == 0

@@ -94,6 +94,7 @@ def _show_connection(change: ConnectionChange) -> None:
     help="Record every hop, for `accord trace`.",
 )
 @budget_options
+@click.option("--account", hidden=True)  # all sessions count as one of this name
 @no_redact_option
 @max_size_option
 @click.option(
@@ -105,6 +106,7 @@ def command(
     trace: Path | None,
     budget: str | None,
     unmetered: tuple[str, ...],
+    account: str | None,
     no_redact: bool,
     max_size: float | None,
     explains: bool,
@@ -132,7 +134,7 @@ def command(
         from accord.proxy.chain import component
 
         # Next to the agent: what other components make it do counts, too.
-        parts.insert(len(parts) - 1, component(BudgetProxy(limits), name="budget"))
+        parts.insert(len(parts) - 1, component(BudgetProxy(limits, account=account), name="budget"))
     if explains:
         return _explain(parts)
     recording: AbstractContextManager[HopObserver | None] = nullcontext()

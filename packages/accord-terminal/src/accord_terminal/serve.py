@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import secrets
-import shlex
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -30,6 +29,7 @@ from accord_terminal.toolkit.agent_names import SettingsError, command_by_name
 from accord_terminal.toolkit.options import (
     TOKEN_VARIABLE,
     budget_options,
+    limited_command,
     limits_of,
     read_or_make_token,
     read_token,
@@ -284,21 +284,7 @@ def _limited(agent: tuple[str, ...], budget: str, unmetered: tuple[str, ...]) ->
         raise click.UsageError(
             "--budget needs the command of an agent: for a class, run it by a Python file"
         )
-    found = Path(budget).expanduser()
-    given = str(found.absolute()) if found.is_file() else budget
-    named = [word for name in unmetered for word in ("--unmetered", name)]
-    command = [str(word) for word in words]
-    return (
-        sys.executable,
-        "-m",
-        "accord",
-        "chain",
-        "--budget",
-        given,
-        *named,
-        "--",
-        shlex.join(command),
-    )
+    return limited_command([str(word) for word in words], budget, unmetered)
 
 
 def _refuse(_request: RemoteRequest) -> None:

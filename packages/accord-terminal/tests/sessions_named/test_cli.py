@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 
@@ -285,3 +286,20 @@ def test_agent_that_does_not_start_shows_what_it_wrote(machine: Machine) -> None
         assert "exited with status 1: KeyError: 'no model'" in failed.stderr
         assert "  on its stdout, which must contain only JSON:\n    Hello\n" in failed.stderr
         assert "    raise KeyError('no model')" in failed.stderr
+
+
+def test_session_is_kept_within_its_budget_for_all_clients(machine: Machine) -> None:
+    (machine.work / "limits.toml").write_text("[session]\ncost = 0.1\n[turn]\ntool_calls = 9\n")
+    words = ("session", "new", "--agent", "script", "-s", "fix")
+    machine.ok(*words, "--budget", "limits.toml")
+    said = machine.ok("session", "prompt", "-s", "fix", "usage")
+    assert "Limit of the session reached: 0.25 USD of 0.10 USD" in said
+    # Of a new process of the agent, too.
+    owner = machine.owner()
+    os.kill(owner, signal.SIGKILL)
+    eventually(lambda: not machine.owners())
+    said = machine.run("session", "prompt", "-s", "fix", "echo more").stdout
+    assert "0.10 USD: the prompt was not sent" in said
+    done = machine.run(*words, "--budget", "price=2")
+    assert done.returncode == 2
+    assert "Unknown limit 'price'" in done.stderr

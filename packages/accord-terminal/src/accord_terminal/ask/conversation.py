@@ -30,6 +30,7 @@ from accord_terminal.ask.cancellation import Deadline, Interrupts
 from accord_terminal.ask.options import AskOptions, exit_status
 from accord_terminal.ask.views import LazyView, write_stderr
 from accord_terminal.toolkit.login import log_in
+from accord_terminal.toolkit.options import limit_policies, limited_connection
 from accord_terminal.toolkit.session_setup import apply_session_options, open_session
 
 if TYPE_CHECKING:
@@ -92,8 +93,7 @@ class Conversation:
             initialize_timeout_s=self._initialize_timeout_s,
             reconnect=self._reconnect or False,
             extensions=self._extensions,
-            budget=None if options.limits is None else options.limits.budgets,
-            unmetered=() if options.limits is None else options.limits.unmetered,
+            **limited_connection(options.limits),
         ) as agent:
             self._auth_methods[:] = [f"{each.id} ({each.name})" for each in agent.auth_methods]
             if self._on_connected is not None:
@@ -193,12 +193,12 @@ class Conversation:
         """
         rules = ("*",) if self._options.yes else self._options.allow_rules
         ask_user = self._view.ask_permission if self._interactive else self._rejected.append
-        policies = [deny(*self._options.deny_rules), allow(*rules), ask_user]
-        if self._options.limits is None:
-            return policies
-        from accord.client.limits import Rules
-
-        return [Rules(self._options.limits).decide, *policies]
+        return [
+            *limit_policies(self._options.limits),
+            deny(*self._options.deny_rules),
+            allow(*rules),
+            ask_user,
+        ]
 
 
 def _is_harmless(event: Event) -> bool:

@@ -28,12 +28,16 @@ from accord.text.excerpt import hidden_removed
 from accord.text.excerpt import one_line as escaped_line
 from accord_terminal.sessions.cli.options import approval_options
 from accord_terminal.sessions.records import FAILED, TIME_LIMIT, USAGE, SessionsError, named_agent
-from accord_terminal.toolkit.options import budget_options, limits_of
+from accord_terminal.toolkit.options import (
+    budget_options,
+    limit_policies,
+    limited_connection,
+    limits_of,
+)
 from accord_terminal.toolkit.text import one_line, printable
 
 if TYPE_CHECKING:
     from accord.client.limits import Limits
-    from accord.client.permissions import Policy
     from accord_terminal.toolkit.agent_names import NamedAgent
 
 # Git worktrees for agents: made from the current commit, compared with it, and removed.
@@ -291,21 +295,15 @@ async def _turn(
     def reject(request: PermissionRequest) -> None:
         attempt.rejected.append(request.title)
 
-    decided: list[Policy] = []
-    if rules.limits is not None:
-        from accord.client.limits import Rules as LimitRules
-
-        decided.append(LimitRules(rules.limits).decide)
     entry = agent.entry
     async with connect(
         list(agent.argv),
-        permissions=[*decided, deny(*rules.deny), allow(*rules.allow), reject],
+        permissions=[*limit_policies(rules.limits), deny(*rules.deny), allow(*rules.allow), reject],
         cwd=tree.cwd,
         env=entry.env,
         versions=(1, 2) if entry.protocol is None else (entry.protocol,),
         on_stderr=_ignore,
-        budget=None if rules.limits is None else rules.limits.budgets,
-        unmetered=() if rules.limits is None else rules.limits.unmetered,
+        **limited_connection(rules.limits),
     ) as connected:
         session = await connected.new_session(tree.cwd)
         try:

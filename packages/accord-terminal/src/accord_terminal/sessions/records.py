@@ -269,6 +269,8 @@ class Record(Struct, kw_only=True, omit_defaults=True):
     mcp_files: tuple[str, ...] = ()
     meta: dict[str, Any] | None = None  # sent as `_meta` when the agent opens its session
     terminals: bool = False
+    budget: str | None = None  # of --budget: limits, or the absolute path of their file
+    unmetered: tuple[str, ...] = ()
     approvals: Approvals = Approvals()
     ttl_s: float = 300.0  # 0: without limit
     # Of the last owner.
@@ -472,6 +474,8 @@ def new_record(
     mcp_files: Sequence[Path] = (),
     meta: dict[str, Any] | None = None,
     terminals: bool = False,
+    budget: str | None = None,
+    unmetered: Sequence[str] = (),
     approvals: Approvals | None = None,
     ttl_s: float = 300.0,
 ) -> Record:
@@ -499,6 +503,8 @@ def new_record(
         mcp_files=tuple(str(file.absolute()) for file in mcp_files) or _default_mcp(entry.mcp),
         meta=meta,
         terminals=terminals,
+        budget=budget,
+        unmetered=tuple(unmetered),
         approvals=approvals or Approvals(),
         ttl_s=ttl_s,
     )

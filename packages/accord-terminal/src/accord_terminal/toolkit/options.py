@@ -7,6 +7,8 @@ what records.
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -15,6 +17,7 @@ import click
 
 if TYPE_CHECKING:
     from accord.client.limits import Limits
+    from accord.client.permissions import Policy
 
 # The token for remote agents: read from a file or the environment, never the command line.
 
@@ -115,6 +118,54 @@ def limits_of(budget: str | None, unmetered: Sequence[str] = ()) -> Limits | Non
         allow=limits.allow,
         unmetered=(*limits.unmetered, *unmetered),
     )
+
+
+def limited_connection(limits: Limits | None) -> dict[str, Any]:
+    """Return the arguments of `connect` for limits.
+
+    The accounts of sessions and days are in a file: a session can be opened again.
+    """
+    if limits is None:
+        return {}
+    from accord.client.budget import SpendingLedger
+
+    is_kept = any(budget.per != "turn" for budget in limits.budgets)
+    return {
+        "budget": limits.budgets,
+        "unmetered": limits.unmetered,
+        "ledger": SpendingLedger() if is_kept else None,
+    }
+
+
+def limit_policies(limits: Limits | None) -> list[Policy]:
+    """Return the permission policies of limits, which come before all others."""
+    if limits is None:
+        return []
+    from accord.client.limits import Rules
+
+    return [Rules(limits).decide]
+
+
+def limited_command(
+    argv: Sequence[str],
+    budget: str | None,
+    unmetered: Sequence[str] = (),
+    *,
+    account: str | None = None,
+) -> tuple[str, ...]:
+    """Return the command of a chain that keeps the agent of a command within limits.
+
+    `budget` is checked, and a file in it becomes an absolute path. None: the command itself.
+    With an `account`, sessions count as one of this name.
+    """
+    if limits_of(budget, unmetered) is None or budget is None:
+        return tuple(argv)
+    path = Path(budget).expanduser()
+    given = str(path.absolute()) if path.is_file() else budget
+    named = [word for name in unmetered for word in ("--unmetered", name)]
+    counted = () if account is None else ("--account", account)
+    chain = (sys.executable, "-m", "accord", "chain", "--budget", given, *named, *counted)
+    return (*chain, "--", shlex.join(argv))
 
 
 Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]

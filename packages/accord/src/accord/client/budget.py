@@ -306,7 +306,9 @@ class SpendingLedger:
 
 
 def default_ledger() -> Path:
-    """Return the file of the accounts of this user, in the folder for the state of programs."""
+    """Return the file of this user's accounts, in ACCORD_STATE or the folder for state."""
+    if folder := os.environ.get("ACCORD_STATE"):
+        return Path(folder) / "spent.sqlite3"
     if os.name == "nt":
         base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     else:

@@ -44,21 +44,28 @@ _CANCEL_TIMEOUT_S = 10.0  # for the agent to end a turn that has reached a limit
 class BudgetProxy(Proxy):
     """Keeps the agent of a chain within limits.
 
-    `principal` is the user whose days are counted in the `ledger`, which is a file of this user by
-    default.
+    The accounts of sessions and days are in the `ledger`, by default a file of this user;
+    `principal` is the user whose days are counted. With an `account`, all sessions count as one
+    of this name.
     """
 
     def __init__(
-        self, limits: Limits, *, ledger: Ledger | None = None, principal: str = ""
+        self,
+        limits: Limits,
+        *,
+        ledger: Ledger | None = None,
+        principal: str = "",
+        account: str | None = None,
     ) -> None:
-        if ledger is None and any(budget.per == "day" for budget in limits.budgets):
+        if ledger is None and any(budget.per != "turn" for budget in limits.budgets):
             ledger = SpendingLedger(principal=principal)
         self._limits = limits
         self._ledger = ledger
+        self._account = account
 
     def stage(self) -> Stage:
         """Return a stage for one chain, whose sessions are counted apart."""
-        return _BudgetStage(_ChainBudget(self._limits, self._ledger), self._limits)
+        return _BudgetStage(_ChainBudget(self._limits, self._ledger, self._account), self._limits)
 
 
 class _BudgetStage(HookStage):
@@ -97,8 +104,9 @@ class _ChainBudget(ProxyHooks):
 
     _seen = (b'"tool_call', b'"usage_update"')
 
-    def __init__(self, limits: Limits, ledger: Ledger | None) -> None:
+    def __init__(self, limits: Limits, ledger: Ledger | None, account: str | None) -> None:
         self.agent = ""
+        self._account = account
         self._limits = limits
         self._ledger = ledger
         self._rules = Rules(limits)
@@ -113,7 +121,7 @@ class _ChainBudget(ProxyHooks):
         if meter is None:
             meter = self._meters[session_id] = SessionMeter(
                 self._limits.budgets,
-                f"{self.agent} {session_id}",
+                self._account or f"{self.agent} {session_id}",
                 self._ledger,
                 cost_before=self._costs.pop(session_id, None),
                 unmetered=self.agent in self._limits.unmetered,
@@ -125,6 +133,8 @@ class _ChainBudget(ProxyHooks):
     ) -> None:
         session_id = await forward()
         self._cwd[session_id] = session.cwd
+        if session.action == "new":
+            self._costs.setdefault(session_id, 0.0)
         self._meter(session_id)
 
     async def close_session(self, session_id: str, forward: Callable[[], Awaitable[None]]) -> None:

@@ -44,6 +44,7 @@ from accord_terminal.sessions.records import (
     refusal,
     socket_path,
 )
+from accord_terminal.toolkit.options import limited_command
 from accord_terminal.toolkit.session_setup import (
     McpFileError,
     apply_session_options,
@@ -258,6 +259,11 @@ def _text(error: BaseException) -> str:
     return str(error)
 
 
+def _command(record: Record) -> list[str]:
+    """Return the command of the agent, in a chain that keeps it within the session's budget."""
+    return argv_of(limited_command(record.argv, record.budget, record.unmetered, account=record.id))
+
+
 async def _own(store: Store, record_id: str, path: Path) -> int:
     record = store.read(record_id)
     journal = Journal(store.journal_path(record_id))
@@ -272,7 +278,7 @@ async def _own(store: Store, record_id: str, path: Path) -> int:
     assert task is not None
     starting: Starting | None = None
     agents: list[ProcessTransport] = []
-    make = process(*argv_of(record.argv), cwd=record.cwd, env=record.env, on_stderr=_log_stderr)
+    make = process(*_command(record), cwd=record.cwd, env=record.env, on_stderr=_log_stderr)
 
     def new_agent() -> ProcessTransport:
         agents.append(make())
