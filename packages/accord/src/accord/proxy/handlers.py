@@ -49,6 +49,7 @@ from accord.roles.proxy import TypedProxy, proxied_methods
 from accord.roles.remote import result_decoder
 from accord.rules.quirks import QUIRKS
 from accord.text import lenient_json
+from accord.transports.base import Frame
 from accord.types.steering import STEERING, is_advertised
 from accord.wire.codec import decoder, encode, overlay
 from accord.wire.protocol import Method
@@ -80,6 +81,8 @@ class OrderedStage(Stage):
             direction: PassingLanes(partial(self._full, direction)) for direction in Direction
         }
         self._full_lanes: set[Direction] = set()
+        # Whether the handler has to see an update, by its text; None: it sees all.
+        self.is_seen: Callable[[Frame], bool] | None = None
         self._calls = 0
         self._tasks: Tasks | None = None
 
@@ -149,10 +152,37 @@ class OrderedStage(Stage):
 
     def run_from_agent(self, run: Run) -> None:
         to = Direction.TO_CLIENT
-        if self._lanes[to].are_free and self.notification_handler(to, run.method) is None:
+        if not self._lanes[to].are_free:
+            super().run_from_agent(run)
+        elif self.notification_handler(to, run.method) is None:
             self.client.notify_run(run)
+        elif self.is_seen is not None and run.method == "session/update":
+            self._pass_unseen(run, self.is_seen)
         else:
             super().run_from_agent(run)
+
+    def _pass_unseen(self, run: Run, is_seen: Callable[[Frame], bool]) -> None:
+        """Handle the updates that the handler has to see, and pass on those between together."""
+        begin = 0
+        for number, text in enumerate(run.texts):
+            if not is_seen(text):
+                continue
+            self._pass_part(run, begin, number)
+            begin = number + 1
+            self._notification(Direction.TO_CLIENT, run.method, Raw(text))
+            if not self._lanes[Direction.TO_CLIENT].are_free:
+                for later in run.texts[begin:]:
+                    self._notification(Direction.TO_CLIENT, run.method, Raw(later))
+                return
+        self._pass_part(run, begin, len(run.texts))
+
+    def _pass_part(self, run: Run, begin: int, end: int) -> None:
+        if begin == 0 and end == len(run.texts):
+            self.client.notify_run(run)
+        elif begin < end:
+            texts = run.texts[begin:end]
+            size = sum(map(len, texts))
+            self.client.notify_run(Run(run.method, texts, run.frames[begin:end], run.head, size))
 
     def _notification(self, to: Direction, method: str, params: Params) -> None:
         handler = self.notification_handler(to, method)

@@ -751,7 +751,7 @@ def _forget(running: RunningTurn) -> None:
 
 _TOOL_CALLS = (b'"tool_call',)
 _COMMANDS = (b'"available_commands_update"',)
-_ESCAPED = rb"\\u00[2-7]"  # ASCII that needs no escape may hide one of them
+_ESCAPED = re.compile(rb"\\u00[2-7]")  # ASCII that needs no escape may hide one of them
 _STATES = (b'"state_update"', b'"user_message')
 
 
@@ -770,7 +770,7 @@ class UpdateHook(ChainPart):
         self._sees_all = False
         self._keeps_tool_calls = False
         self._follows_turns = self._version.number == 2
-        self._needed = re.compile(rb"(?!)")  # only updates with a match are decoded
+        self._needed: tuple[bytes, ...] = ()  # only updates with one of them are decoded
 
     def add_to(self, to_client: Overrides, has: dict[str, bool]) -> None:
         """Edit the updates that the proxy needs to see."""
@@ -786,14 +786,23 @@ class UpdateHook(ChainPart):
             return
         seen = self._proxy._seen  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         self._sees_all = self._calls_hook and not seen
-        self._needed = re.compile(b"|".join((*needed, *seen, _ESCAPED)))
+        self._needed = tuple(dict.fromkeys((*needed, *seen)))
+        if not self._sees_all:
+            self._stage.is_seen = self._is_seen
         to_client.notifications["session/update"] = self.edit
+
+    def _is_seen(self, text: bytes | bytearray) -> bool:
+        """Return whether an update may be one that the proxy has to see."""
+        for part in self._needed:
+            if part in text:
+                return True
+        return b"\\u00" in text and _ESCAPED.search(text) is not None
 
     def edit(self, method: str, params: Params) -> Params | None | Awaitable[Params | None]:
         """Return an update as the proxy changes it."""
         if params is UNSET:
             return params
-        if not self._sees_all and self._needed.search(bytes(params)) is None:
+        if not self._sees_all and not self._is_seen(bytes(params)):
             return params
         try:
             note = self._decode(params)
