@@ -216,7 +216,8 @@ async def _stored(agent: Any, version: int, session_ids: list[str]) -> dict[str,
 
 def _of_user(session: ClientSession) -> str:
     items = session.transcript.items
-    return "\n".join(item.text for item in items if getattr(item, "role", "") == "user")
+    messages = (item for item in items if isinstance(item, accord.Message))
+    return "\n".join(message.text for message in messages if message.role == "user")
 
 
 # The user.

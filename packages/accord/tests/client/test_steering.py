@@ -17,6 +17,7 @@ from accord import (
     InvalidParams,
     LocalProtocolError,
     MemoryStore,
+    Message,
     MethodNotFound,
     RequestError,
     Steered,
@@ -31,6 +32,7 @@ from accord import (
 from accord.client import turn as turn_module
 from accord.transports.memory import pair
 from client.wire_agents import BOTH
+from versions import only
 
 STEERING = "_session/steering"
 REQUIRED = {"steering": {"idleBehavior": "promptRequired"}}
@@ -44,8 +46,6 @@ def joins_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 class Worker(Agent):
     """Says each prompt in brackets; one that begins with `hold` waits for `may_end`."""
-
-    store: MemoryStore | None = None
 
     def __init__(self) -> None:
         self.may_end = asyncio.Event()
@@ -81,7 +81,7 @@ class Listener(Agent):
 async def session_of(agent: Agent, version: int, **options: Any) -> AsyncGenerator[ClientSession]:
     ours, theirs = pair()
     serving = asyncio.create_task(serve(agent, theirs))
-    async with connect(ours, versions=(version,), **options) as connected:
+    async with connect(ours, versions=only(version), **options) as connected:
         yield await connected.new_session("/")
     await serving
 
@@ -95,7 +95,7 @@ async def said(turn: Any, text: str) -> None:
 
 
 def messages(session: ClientSession) -> list[str]:
-    return [item.text for item in session.transcript.items if hasattr(item, "text")]
+    return [item.text for item in session.transcript.items if isinstance(item, Message)]
 
 
 # Agents that can be steered.
@@ -123,7 +123,7 @@ async def test_what_the_agent_has_not_read_is_a_further_prompt_of_its_turn(versi
         seen.append([getattr(update, "content", ("",))[0] for update in await turn.history()])
         await Worker.prompt(agent, turn)
 
-    agent.prompt = prompt  # type: ignore[method-assign]
+    agent.prompt = prompt
     async with session_of(agent, version) as session:
         async with session.prompt("hold") as turn:
             await said(turn, "[hold]")
@@ -192,7 +192,7 @@ async def test_nothing_runs_without_a_turn_unless_the_client_wants_it(version: i
     agent = Collector()
     ours, theirs = pair()
     serving = asyncio.create_task(serve(agent, theirs))
-    async with connect(ours, versions=(version,)) as connected:
+    async with connect(ours, versions=only(version)) as connected:
         session = await connected.new_session("/")
         prompt = [{"type": "text", "text": "hello"}]
         params = {"sessionId": session.id, "prompt": prompt}
@@ -219,7 +219,7 @@ async def test_nothing_runs_without_a_turn_unless_the_client_wants_it(version: i
 async def test_agent_that_cannot_be_steered_does_not_know_the_request(version: int) -> None:
     ours, theirs = pair()
     serving = asyncio.create_task(serve(Worker(), theirs))
-    async with connect(ours, versions=(version,)) as connected:
+    async with connect(ours, versions=only(version)) as connected:
         assert not connected.supports("steer")
         with pytest.raises(MethodNotFound):
             await connected.call_extension(STEERING, {"sessionId": "s", "prompt": []})
@@ -390,7 +390,7 @@ async def test_agent_that_does_not_answer_is_not_asked_twice(
     async def never(method: str, params: Any, client: Any) -> Any:
         await asyncio.Event().wait()
 
-    agent.extension_request = never  # type: ignore[method-assign]
+    agent.extension_request = never
     async with session_of(agent, 1) as session, session.prompt("hold") as turn:
         await said(turn, "[hold]")
         with pytest.raises(SteerTimeout, match="whether it has the message"):
@@ -442,7 +442,7 @@ async def test_message_that_comes_after_the_handler_is_a_further_prompt(version:
     agent = Slow()
     ours, theirs = pair()
     serving = asyncio.create_task(serve(agent, theirs))
-    async with connect(ours, versions=(version,)) as connected:
+    async with connect(ours, versions=only(version)) as connected:
         session = await connected.new_session("/")
         async with session.prompt("hold") as turn:
             prompt = {"sessionId": session.id, "_meta": REQUIRED}
@@ -477,7 +477,7 @@ async def test_prompt_that_is_cut_at_once_is_in_the_conversation(version: int) -
             assert await turn.wait() == "end_turn"
         ours, theirs = pair()
         serving = asyncio.create_task(serve(agent, theirs))
-        async with connect(ours, versions=(version,)) as connected:
+        async with connect(ours, versions=only(version)) as connected:
             kept = messages(await connected.load_session(session.id, "/"))
         await serving
     assert kept[0].startswith("work")
@@ -492,7 +492,8 @@ async def test_prompt_that_is_cut_before_the_agent_has_it_is_said_again() -> Non
     async with connect(ours, versions=(2,)) as connected:
         session = await connected.new_session("/")
         running = v2.PromptRequest(session_id=session.id, prompt=[v2.TextContent(text="hold")])
-        await connected.remote.prompt(running)
+        remote: Any = connected.remote
+        await remote.prompt(running)
         async with session.prompt("first") as turn:
             assert (await turn.steer("second", fallback="cancel")).outcome == "restarted"
             assert await turn.wait() == "end_turn"
@@ -617,7 +618,7 @@ async def test_message_for_the_turn_of_another_client_is_in_the_transcript(versi
     agent = Listener()
     ours, theirs = pair()
     serving = asyncio.create_task(serve(agent, theirs))
-    async with connect(ours, versions=(version,)) as connected:
+    async with connect(ours, versions=only(version)) as connected:
         session = await connected.new_session("/")
         params = {"sessionId": session.id, "prompt": [{"type": "text", "text": "Listen"}]}
         await connected.call_extension(STEERING, params)  # which starts a turn
@@ -699,7 +700,7 @@ async def test_each_message_is_run_once_and_in_order(version: int, kind: str) ->
                 assert await turn.wait() == "end_turn"
                 assert turn.unsent == []
 
-    async with connect(ours, versions=(version,)) as connected:
+    async with connect(ours, versions=only(version)) as connected:
         sessions = [await connected.new_session("/") for _ in range(4)]
         async with asyncio.TaskGroup() as group:
             for session in sessions:

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from accord import Agent, ClientSession, MemoryStore, Steered, SteeringMessage, Turn
+from accord import Agent, ClientSession, MemoryStore, Message, Steered, SteeringMessage, Turn
 from accord.client import turn as turn_module
 from accord.errors import TransportError, TurnInterrupted
 from remote.test_reconnect import Changes, connected
@@ -48,7 +48,8 @@ class Steerable(Holds):
 
 def of_user(session: ClientSession) -> list[str]:
     items = session.transcript.items
-    return [item.text for item in items if getattr(item, "role", "") == "user"]
+    messages = (item for item in items if isinstance(item, Message))
+    return [message.text for message in messages if message.role == "user"]
 
 
 @BOTH
