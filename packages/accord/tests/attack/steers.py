@@ -174,13 +174,13 @@ async def _over_network(
 
     async def cut(proxy: Any) -> None:
         await world.may_break.wait()
-        for _ in range(rng.randint(1, 4)):
-            await asyncio.sleep(rng.random() * 0.3)
+        for _ in range(rng.randint(3, 10)):
+            await asyncio.sleep(rng.random() * 0.06)
             proxy.refuses = rng.random() < 0.3
             proxy.piece_bytes = rng.choice((100, 64 * 1024))
             proxy.cut()
             world.breaks += 1
-            await asyncio.sleep(rng.random() * 0.05)
+            await asyncio.sleep(rng.random() * 0.02)
             proxy.refuses = False
 
     with (

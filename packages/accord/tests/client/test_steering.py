@@ -14,6 +14,8 @@ from accord import (
     Agent,
     CancelTimeout,
     ClientSession,
+    ClientTurn,
+    ConnectionLost,
     InvalidParams,
     LocalProtocolError,
     MemoryStore,
@@ -31,7 +33,7 @@ from accord import (
 )
 from accord.client import turn as turn_module
 from accord.transports.memory import pair
-from client.wire_agents import BOTH
+from client.wire_agents import BOTH, ByHand, agent_by_hand, opened, update
 from versions import only
 
 STEERING = "_session/steering"
@@ -332,7 +334,7 @@ def answering(answer: Callable[[], Any], *, supported: bool = True) -> type[Work
     return Odd
 
 
-@pytest.mark.parametrize("odd", [{}, None, [], {"outcome": "maybe"}, "refuse"])
+@pytest.mark.parametrize("odd", [{}, None, [], {"outcome": "failed"}, "refuse"])
 async def test_only_a_known_outcome_counts_as_delivered(
     odd: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -629,6 +631,82 @@ async def test_message_for_the_turn_of_another_client_is_in_the_transcript(versi
                     break
         assert messages(session)[-2:] == ["stop", "<stop>"]
     await serving
+
+
+# Agents of version 2 that take a second prompt in their own way.
+
+
+@asynccontextmanager
+async def second_prompt(
+    **options: Any,
+) -> AsyncGenerator[tuple[ByHand, ClientTurn, asyncio.Task[Steered], Any]]:
+    """Yield an agent, a turn whose prompt it has, and a second prompt that it has not answered."""
+    async with agent_by_hand(2) as (agent, raw):
+        session = await opened(agent, raw)
+        async with session.prompt("first", **options) as turn:
+            raw.answer((await raw.get())["id"], {"messageId": "u1"})
+            raw.tell(*update("s1", sessionUpdate="state_update", state="running"))
+            steering = asyncio.create_task(turn.steer("second"))
+            yield raw, turn, steering, (await raw.get())["id"]
+            if not steering.done():
+                await steering
+
+
+def idle(reason: str) -> tuple[str, Any]:
+    return update("s1", sessionUpdate="state_update", state="idle", stopReason=reason)
+
+
+async def test_second_prompt_that_joins_the_turn_is_injected() -> None:
+    async with second_prompt() as (raw, turn, steering, request):
+        raw.answer(request, {"messageId": "u2"})
+        assert await steering == Steered("injected")
+        raw.tell(*idle("end_turn"))
+        assert await turn.wait() == "end_turn"
+        assert turn.unsent == turn.unconfirmed == []
+
+
+async def test_second_prompt_that_is_refused_is_sent_afterwards() -> None:
+    async with second_prompt() as (raw, turn, steering, request):
+        error = {"code": -32602, "message": "One at a time"}
+        raw.send({"jsonrpc": "2.0", "id": request, "error": error})
+        assert (await steering).by == "client"
+        assert turn.unsent == [("second",)]
+        raw.tell(*idle("end_turn"))
+        again = await raw.get()
+        assert again["params"]["prompt"] == [{"type": "text", "text": "second"}]
+        raw.answer(again["id"], {"messageId": "u2"})
+        raw.tell(*update("s1", sessionUpdate="state_update", state="running"))
+        raw.tell(*idle("end_turn"))
+        assert await turn.wait() == "end_turn"
+        assert turn.unsent == turn.unconfirmed == []
+
+
+async def test_second_prompt_that_is_not_answered_after_a_cancel_is_unconfirmed() -> None:
+    async with second_prompt() as (raw, turn, steering, _request):
+        assert (await steering).by == "agent"
+        await turn.cancel(timeout_s=0.05)
+        assert (await raw.get())["method"] == "session/cancel"
+        raw.tell(*idle("cancelled"))
+        assert await turn.wait() == "cancelled"
+        assert turn.unsent == []
+        assert turn.unconfirmed == [("second",)]
+
+
+async def test_second_prompt_is_unconfirmed_when_the_connection_is_lost() -> None:
+    lost: list[ClientTurn] = []
+
+    async def use() -> None:
+        async with second_prompt() as (raw, turn, steering, _request):
+            lost.append(turn)
+            assert (await steering).by == "agent"
+            await raw.transport.aclose()
+            await turn.wait()
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await use()
+    assert caught.group_contains(ConnectionLost)
+    assert lost[0].unsent == []
+    assert lost[0].unconfirmed == [("second",)]
 
 
 # Mistakes.
