@@ -126,7 +126,7 @@ async def test_completion_shows_what_programs_use() -> None:
         of_transcript = {name for name in dir(session.transcript) if not name.startswith("_")}
     assert of_turn == {
         *("cancel", "error", "meta", "steer", "stop_reason", "text", "token_usage", "tool_calls"),
-        *("unsent", "wait"),
+        *("unconfirmed", "unsent", "wait"),
     }
     assert of_session == {
         *("archive", "cancel", "cancel_terminal", "cancel_tool_call", "close", "cwd"),

@@ -108,6 +108,27 @@ async def test_transcript_has_the_unconfirmed_message_that_the_agent_has(version
 
 
 @BOTH
+async def test_turn_that_ends_before_its_first_step_sends_nothing(version: int) -> None:
+    agent = Holds()
+    async with connected(agent, versions=only(version)) as (client, _):
+        session = await client.new_session("/")
+        turn = session.prompt("never")
+
+        async def use() -> None:
+            async with turn:
+                end = session._stream.on_disconnect
+                assert end is not None
+                end(TurnInterrupted("The connection was lost"))
+                await turn.wait()
+
+        with pytest.raises(TurnInterrupted):
+            await use()
+        async with session.prompt("next") as turn:
+            await turn.wait()
+    assert agent.heard == ["next"]
+
+
+@BOTH
 async def test_message_that_waits_is_left_to_the_caller(
     version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

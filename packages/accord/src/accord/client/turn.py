@@ -360,7 +360,7 @@ class ClientTurn(MustEnter):
     async def _run(self) -> None:
         contents, meta = self._contents, self._meta
         message: _Message | None = None
-        while True:
+        while not self._has_ended.is_set():  # the connection can be lost before the first step
             self._prompt_end = asyncio.get_running_loop().create_future()
             self._is_settled = False
             try:
@@ -647,7 +647,8 @@ class ClientTurn(MustEnter):
             self._end(self._failure or cancelled)
             return None
         self._begin_again(ended)
-        return self._waiting.pop(0)
+        # Its events can be more than the consumer takes.
+        return None if self._has_ended.is_set() else self._waiting.pop(0)
 
     @property
     def _is_over(self) -> bool:
