@@ -123,8 +123,8 @@ async def test_turn_that_ends_before_its_first_step_sends_nothing(version: int) 
 
         with pytest.raises(TurnInterrupted):
             await use()
-        async with session.prompt("next") as turn:
-            await turn.wait()
+        async with session.prompt("next") as following:
+            await following.wait()
     assert agent.heard == ["next"]
 
 
