@@ -43,7 +43,7 @@ COUNT = 30
 LONG = f"Count to {COUNT}."
 LAST = f"{COUNT - 1}"
 INTERRUPTED = "interrupted your work"
-OURS = frozenset({"accord-coder", "accord-script"})
+LEFT_OUT = frozenset({"accord-coder", "accord-script", "minion"})  # ours, and a canned turn
 MORE = (
     Known(
         "codex-acp-rust",
@@ -135,14 +135,17 @@ class Steering:
 
     def text(self, start: int) -> str:
         """Return what the agent has said since an item."""
-        items = self.session.transcript.items[start:]
-        return " ".join(item.text for item in items if getattr(item, "role", "") == "agent")
+        return " ".join(self.said("agent", start))
 
     def shown(self, start: int, message: str) -> int:
         """Return how often the transcript has the message of the user."""
+        return "\n".join(self.said("user", start)).count(message)
+
+    def said(self, role: str, start: int) -> list[str]:
+        """Return the messages of one side since an item."""
         items = self.session.transcript.items[start:]
-        text = "\n".join(item.text for item in items if getattr(item, "role", "") == "user")
-        return text.count(message)
+        messages = (item for item in items if isinstance(item, accord.Message))
+        return [message.text for message in messages if message.role == role]
 
 
 # Their answers come as a whole, so that nothing shows that the model answers.
@@ -218,8 +221,8 @@ def main(arguments: Sequence[str]) -> int:
     if unknown := set(options.name) - names:
         parser.error(f"unknown agents: {', '.join(sorted(unknown))}")
     for known in agents:
-        chosen = known.name in options.name if options.name else known.slow or known.no_cancel
-        if not chosen or known.name in OURS or known.has_link:
+        chosen = known.name in options.name if options.name else True
+        if not chosen or known.name in LEFT_OUT or known.has_link:
             continue
         if not known.is_installed:
             print(f"{known.name}: not installed")

@@ -174,13 +174,13 @@ async def _over_network(
 
     async def cut(proxy: Any) -> None:
         await world.may_break.wait()
-        for _ in range(rng.randint(1, 4)):
-            await asyncio.sleep(rng.random() * 0.3)
+        for _ in range(rng.randint(3, 10)):
+            await asyncio.sleep(rng.random() * 0.06)
             proxy.refuses = rng.random() < 0.3
             proxy.piece_bytes = rng.choice((100, 64 * 1024))
             proxy.cut()
             world.breaks += 1
-            await asyncio.sleep(rng.random() * 0.05)
+            await asyncio.sleep(rng.random() * 0.02)
             proxy.refuses = False
 
     with (
@@ -216,7 +216,8 @@ async def _stored(agent: Any, version: int, session_ids: list[str]) -> dict[str,
 
 def _of_user(session: ClientSession) -> str:
     items = session.transcript.items
-    return "\n".join(item.text for item in items if getattr(item, "role", "") == "user")
+    messages = (item for item in items if isinstance(item, accord.Message))
+    return "\n".join(message.text for message in messages if message.role == "user")
 
 
 # The user.

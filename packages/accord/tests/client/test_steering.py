@@ -14,9 +14,12 @@ from accord import (
     Agent,
     CancelTimeout,
     ClientSession,
+    ClientTurn,
+    ConnectionLost,
     InvalidParams,
     LocalProtocolError,
     MemoryStore,
+    Message,
     MethodNotFound,
     RequestError,
     Steered,
@@ -30,7 +33,8 @@ from accord import (
 )
 from accord.client import turn as turn_module
 from accord.transports.memory import pair
-from client.wire_agents import BOTH
+from client.wire_agents import BOTH, ByHand, agent_by_hand, opened, update
+from versions import only
 
 STEERING = "_session/steering"
 REQUIRED = {"steering": {"idleBehavior": "promptRequired"}}
@@ -44,8 +48,6 @@ def joins_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 class Worker(Agent):
     """Says each prompt in brackets; one that begins with `hold` waits for `may_end`."""
-
-    store: MemoryStore | None = None
 
     def __init__(self) -> None:
         self.may_end = asyncio.Event()
@@ -81,7 +83,7 @@ class Listener(Agent):
 async def session_of(agent: Agent, version: int, **options: Any) -> AsyncGenerator[ClientSession]:
     ours, theirs = pair()
     serving = asyncio.create_task(serve(agent, theirs))
-    async with connect(ours, versions=(version,), **options) as connected:
+    async with connect(ours, versions=only(version), **options) as connected:
         yield await connected.new_session("/")
     await serving
 
@@ -95,7 +97,7 @@ async def said(turn: Any, text: str) -> None:
 
 
 def messages(session: ClientSession) -> list[str]:
-    return [item.text for item in session.transcript.items if hasattr(item, "text")]
+    return [item.text for item in session.transcript.items if isinstance(item, Message)]
 
 
 # Agents that can be steered.
@@ -123,7 +125,7 @@ async def test_what_the_agent_has_not_read_is_a_further_prompt_of_its_turn(versi
         seen.append([getattr(update, "content", ("",))[0] for update in await turn.history()])
         await Worker.prompt(agent, turn)
 
-    agent.prompt = prompt  # type: ignore[method-assign]
+    agent.prompt = prompt
     async with session_of(agent, version) as session:
         async with session.prompt("hold") as turn:
             await said(turn, "[hold]")
@@ -192,7 +194,7 @@ async def test_nothing_runs_without_a_turn_unless_the_client_wants_it(version: i
     agent = Collector()
     ours, theirs = pair()
     serving = asyncio.create_task(serve(agent, theirs))
-    async with connect(ours, versions=(version,)) as connected:
+    async with connect(ours, versions=only(version)) as connected:
         session = await connected.new_session("/")
         prompt = [{"type": "text", "text": "hello"}]
         params = {"sessionId": session.id, "prompt": prompt}
@@ -219,7 +221,7 @@ async def test_nothing_runs_without_a_turn_unless_the_client_wants_it(version: i
 async def test_agent_that_cannot_be_steered_does_not_know_the_request(version: int) -> None:
     ours, theirs = pair()
     serving = asyncio.create_task(serve(Worker(), theirs))
-    async with connect(ours, versions=(version,)) as connected:
+    async with connect(ours, versions=only(version)) as connected:
         assert not connected.supports("steer")
         with pytest.raises(MethodNotFound):
             await connected.call_extension(STEERING, {"sessionId": "s", "prompt": []})
@@ -332,7 +334,7 @@ def answering(answer: Callable[[], Any], *, supported: bool = True) -> type[Work
     return Odd
 
 
-@pytest.mark.parametrize("odd", [{}, None, [], {"outcome": "maybe"}, "refuse"])
+@pytest.mark.parametrize("odd", [{}, None, [], {"outcome": "failed"}, "refuse"])
 async def test_only_a_known_outcome_counts_as_delivered(
     odd: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -390,7 +392,7 @@ async def test_agent_that_does_not_answer_is_not_asked_twice(
     async def never(method: str, params: Any, client: Any) -> Any:
         await asyncio.Event().wait()
 
-    agent.extension_request = never  # type: ignore[method-assign]
+    agent.extension_request = never
     async with session_of(agent, 1) as session, session.prompt("hold") as turn:
         await said(turn, "[hold]")
         with pytest.raises(SteerTimeout, match="whether it has the message"):
@@ -442,7 +444,7 @@ async def test_message_that_comes_after_the_handler_is_a_further_prompt(version:
     agent = Slow()
     ours, theirs = pair()
     serving = asyncio.create_task(serve(agent, theirs))
-    async with connect(ours, versions=(version,)) as connected:
+    async with connect(ours, versions=only(version)) as connected:
         session = await connected.new_session("/")
         async with session.prompt("hold") as turn:
             prompt = {"sessionId": session.id, "_meta": REQUIRED}
@@ -477,7 +479,7 @@ async def test_prompt_that_is_cut_at_once_is_in_the_conversation(version: int) -
             assert await turn.wait() == "end_turn"
         ours, theirs = pair()
         serving = asyncio.create_task(serve(agent, theirs))
-        async with connect(ours, versions=(version,)) as connected:
+        async with connect(ours, versions=only(version)) as connected:
             kept = messages(await connected.load_session(session.id, "/"))
         await serving
     assert kept[0].startswith("work")
@@ -492,7 +494,8 @@ async def test_prompt_that_is_cut_before_the_agent_has_it_is_said_again() -> Non
     async with connect(ours, versions=(2,)) as connected:
         session = await connected.new_session("/")
         running = v2.PromptRequest(session_id=session.id, prompt=[v2.TextContent(text="hold")])
-        await connected.remote.prompt(running)
+        remote: Any = connected.remote
+        await remote.prompt(running)
         async with session.prompt("first") as turn:
             assert (await turn.steer("second", fallback="cancel")).outcome == "restarted"
             assert await turn.wait() == "end_turn"
@@ -617,7 +620,7 @@ async def test_message_for_the_turn_of_another_client_is_in_the_transcript(versi
     agent = Listener()
     ours, theirs = pair()
     serving = asyncio.create_task(serve(agent, theirs))
-    async with connect(ours, versions=(version,)) as connected:
+    async with connect(ours, versions=only(version)) as connected:
         session = await connected.new_session("/")
         params = {"sessionId": session.id, "prompt": [{"type": "text", "text": "Listen"}]}
         await connected.call_extension(STEERING, params)  # which starts a turn
@@ -628,6 +631,82 @@ async def test_message_for_the_turn_of_another_client_is_in_the_transcript(versi
                     break
         assert messages(session)[-2:] == ["stop", "<stop>"]
     await serving
+
+
+# Agents of version 2 that take a second prompt in their own way.
+
+
+@asynccontextmanager
+async def second_prompt(
+    **options: Any,
+) -> AsyncGenerator[tuple[ByHand, ClientTurn, asyncio.Task[Steered], Any]]:
+    """Yield an agent, a turn whose prompt it has, and a second prompt that it has not answered."""
+    async with agent_by_hand(2) as (agent, raw):
+        session = await opened(agent, raw)
+        async with session.prompt("first", **options) as turn:
+            raw.answer((await raw.get())["id"], {"messageId": "u1"})
+            raw.tell(*update("s1", sessionUpdate="state_update", state="running"))
+            steering = asyncio.create_task(turn.steer("second"))
+            yield raw, turn, steering, (await raw.get())["id"]
+            if not steering.done():
+                await steering
+
+
+def idle(reason: str) -> tuple[str, Any]:
+    return update("s1", sessionUpdate="state_update", state="idle", stopReason=reason)
+
+
+async def test_second_prompt_that_joins_the_turn_is_injected() -> None:
+    async with second_prompt() as (raw, turn, steering, request):
+        raw.answer(request, {"messageId": "u2"})
+        assert await steering == Steered("injected")
+        raw.tell(*idle("end_turn"))
+        assert await turn.wait() == "end_turn"
+        assert turn.unsent == turn.unconfirmed == []
+
+
+async def test_second_prompt_that_is_refused_is_sent_afterwards() -> None:
+    async with second_prompt() as (raw, turn, steering, request):
+        error = {"code": -32602, "message": "One at a time"}
+        raw.send({"jsonrpc": "2.0", "id": request, "error": error})
+        assert (await steering).by == "client"
+        assert turn.unsent == [("second",)]
+        raw.tell(*idle("end_turn"))
+        again = await raw.get()
+        assert again["params"]["prompt"] == [{"type": "text", "text": "second"}]
+        raw.answer(again["id"], {"messageId": "u2"})
+        raw.tell(*update("s1", sessionUpdate="state_update", state="running"))
+        raw.tell(*idle("end_turn"))
+        assert await turn.wait() == "end_turn"
+        assert turn.unsent == turn.unconfirmed == []
+
+
+async def test_second_prompt_that_is_not_answered_after_a_cancel_is_unconfirmed() -> None:
+    async with second_prompt() as (raw, turn, steering, _request):
+        assert (await steering).by == "agent"
+        await turn.cancel(timeout_s=0.05)
+        assert (await raw.get())["method"] == "session/cancel"
+        raw.tell(*idle("cancelled"))
+        assert await turn.wait() == "cancelled"
+        assert turn.unsent == []
+        assert turn.unconfirmed == [("second",)]
+
+
+async def test_second_prompt_is_unconfirmed_when_the_connection_is_lost() -> None:
+    lost: list[ClientTurn] = []
+
+    async def use() -> None:
+        async with second_prompt() as (raw, turn, steering, _request):
+            lost.append(turn)
+            assert (await steering).by == "agent"
+            await raw.transport.aclose()
+            await turn.wait()
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await use()
+    assert caught.group_contains(ConnectionLost)
+    assert lost[0].unsent == []
+    assert lost[0].unconfirmed == [("second",)]
 
 
 # Mistakes.
@@ -699,7 +778,7 @@ async def test_each_message_is_run_once_and_in_order(version: int, kind: str) ->
                 assert await turn.wait() == "end_turn"
                 assert turn.unsent == []
 
-    async with connect(ours, versions=(version,)) as connected:
+    async with connect(ours, versions=only(version)) as connected:
         sessions = [await connected.new_session("/") for _ in range(4)]
         async with asyncio.TaskGroup() as group:
             for session in sessions:

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from accord import Agent, ClientSession, MemoryStore, Steered, SteeringMessage, Turn
+from accord import Agent, ClientSession, MemoryStore, Message, Steered, SteeringMessage, Turn
 from accord.client import turn as turn_module
 from accord.errors import TransportError, TurnInterrupted
 from remote.test_reconnect import Changes, connected
@@ -48,7 +48,8 @@ class Steerable(Holds):
 
 def of_user(session: ClientSession) -> list[str]:
     items = session.transcript.items
-    return [item.text for item in items if getattr(item, "role", "") == "user"]
+    messages = (item for item in items if isinstance(item, Message))
+    return [message.text for message in messages if message.role == "user"]
 
 
 @BOTH
@@ -104,6 +105,27 @@ async def test_transcript_has_the_unconfirmed_message_that_the_agent_has(version
         await changes.connected.wait()
         assert of_user(session) == ["hold", "one"]
         assert agent.heard == ["hold", "one"]
+
+
+@BOTH
+async def test_turn_that_ends_before_its_first_step_sends_nothing(version: int) -> None:
+    agent = Holds()
+    async with connected(agent, versions=only(version)) as (client, _):
+        session = await client.new_session("/")
+        turn = session.prompt("never")
+
+        async def use() -> None:
+            async with turn:
+                end = session._stream.on_disconnect
+                assert end is not None
+                end(TurnInterrupted("The connection was lost"))
+                await turn.wait()
+
+        with pytest.raises(TurnInterrupted):
+            await use()
+        async with session.prompt("next") as following:
+            await following.wait()
+    assert agent.heard == ["next"]
 
 
 @BOTH

@@ -175,6 +175,7 @@ class ClientTurn(MustEnter):
         self._call: asyncio.Task[None] | None = None
         self._is_settled = False  # the agent has ended the turn
         self._sent = asyncio.Event()  # the prompt was sent, or the turn has ended
+        self._inserted = asyncio.Event()  # the agent of version 2 has it, or the turn has ended
         self._has_ended = asyncio.Event()
         self._deadline: asyncio.TimerHandle | None = None  # of the end of a cancelled turn
         self._time_limit: asyncio.TimerHandle | None = None  # of the budget
@@ -375,9 +376,10 @@ class ClientTurn(MustEnter):
     async def _run(self) -> None:
         contents, meta = self._contents, self._meta
         message: _Message | None = None
-        while True:
+        while not self._has_ended.is_set():  # the connection can be lost before the first step
             self._prompt_end = asyncio.get_running_loop().create_future()
             self._is_settled = False
+            self._inserted.clear()
             try:
                 ended = await self._send(contents, meta)
             except Exception as exc:  # noqa: BLE001  # raised by the iteration or at the end of the block
@@ -429,6 +431,7 @@ class ClientTurn(MustEnter):
                 queue.backlog.calls = 0
 
     def _on_message_id(self, message_id: str) -> None:
+        self._inserted.set()
         if (ended := self._completion.on_message_id(message_id)) is not None:
             self._prompt_ended(ended)
 
@@ -526,9 +529,13 @@ class ClientTurn(MustEnter):
             self._require_running()
             await self._cut(message)
             return Steered("restarted", "client", reason)
-        if self._adapter.echoes_prompts and (self._second or not self._prompt_has_ended):
-            self._require_running()
-            return await self._send_second(message)
+        if self._adapter.echoes_prompts:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(JOIN_S):
+                    await self._inserted.wait()  # a second prompt must not overtake the first
+            if self._inserted.is_set() and (self._second or not self._prompt_has_ended):
+                self._require_running()
+                return await self._send_second(message)
         return self._queue_up(message, reason)
 
     async def _inject(self, message: _Message) -> SteeringOutcome | None:
@@ -665,7 +672,8 @@ class ClientTurn(MustEnter):
             self._end(self._failure or cancelled)
             return None
         self._begin_again(ended)
-        return self._waiting.pop(0)
+        # Its events can be more than the consumer takes.
+        return None if self._has_ended.is_set() else self._waiting.pop(0)
 
     @property
     def _is_over(self) -> bool:
@@ -786,6 +794,7 @@ class ClientTurn(MustEnter):
         """Detach the turn from the session, so that another turn can start."""
         assert self._queue is not None
         self._sent.set()
+        self._inserted.set()
         self._has_ended.set()
         self._changed.set()
         if self._prompt_end is not None and not self._prompt_end.done():
