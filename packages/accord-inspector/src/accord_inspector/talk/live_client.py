@@ -598,7 +598,7 @@ class LiveClient:
             if self._turns.get(session.id) is turn:
                 del self._turns[session.id]
             for unsent in turn.unsent:
-                text = f"Not sent, because the turn ended first: {text_of(unsent)}"
+                text = f"Not run, because the turn ended first: {text_of(unsent)}"
                 self._on_problem(session.id, text, is_of_message=False)
             started.cancel()
 
