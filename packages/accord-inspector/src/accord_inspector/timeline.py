@@ -29,6 +29,7 @@ from accord.text import lenient_json
 from accord.text.lenient_json import is_array, is_object
 from accord.text.redact import MASK
 from accord.transports.registry import is_url
+from accord.types.steering import STEERING
 from accord.wire.protocol import Method
 from accord_inspector.explain import explain, rule_text
 from accord_inspector.inspection import Inspection
@@ -440,7 +441,10 @@ class _Group(Struct):
         else:
             # Agents ask during turns; in version 2, the response to a prompt comes at once.
             is_inside = (
-                row.direction == "to_client" or prompt_end is None or prompt_end > row.number
+                row.direction == "to_client"
+                or row.method == STEERING
+                or prompt_end is None
+                or prompt_end > row.number
             )
             depth = 2 if self.prompt is not None and is_inside else 1
         self.numbers.append(row.number)

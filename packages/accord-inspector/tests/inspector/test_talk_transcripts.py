@@ -277,3 +277,58 @@ def test_v1_tool_call_that_its_turn_has_left_open_is_shown_as_not_finished() -> 
     assert [entry["kind"] for entry in entries(log)][-1] == "end"
     talk.update(2.0, sessionUpdate="tool_call_update", toolCallId="a", status="completed")
     assert entries(read(talk).sessions["s"])[1]["status"] == "completed"
+
+
+STEERING = "_session/steering"
+
+
+def steer(talk: Writer, ts: float, number: int, text: str) -> None:
+    params = {"sessionId": "s", "prompt": [{"type": "text", "text": text}]}
+    talk.to_agent(ts, id=number, method=STEERING, params=params)
+
+
+def test_message_during_a_turn_is_at_its_place_with_its_outcome() -> None:
+    for version in (1, 2):
+        talk = opened(version)
+        prompt(talk, 1.0, 2, "Go")
+        if version == 2:
+            talk.to_client(1.1, id=2, result={"messageId": "m"})
+            talk.update(1.2, sessionUpdate="state_update", state="running")
+        more = {"messageId": "a"} if version == 2 else {}
+        talk.update(1.3, **chunk("one", **more))
+        steer(talk, 1.4, 3, "Faster")
+        waits = entries(read(talk).sessions["s"])[-1]
+        assert (waits["kind"], waits["outcome"]) == ("steer", "waiting")
+        assert "Faster" in repr(waits["parts"])
+        if version == 2:
+            text = [{"type": "text", "text": "Faster"}]
+            talk.update(1.5, sessionUpdate="user_message", messageId="n", content=text)
+            more = {"messageId": "b"}
+        talk.to_client(1.5, id=3, result={"outcome": "injected"})
+        talk.update(1.6, **chunk("two", **more))
+        log = read(talk).sessions["s"]
+        shown = [(one["kind"], one.get("role", one.get("outcome"))) for one in entries(log)][-4:]
+        assert shown == [
+            ("message", "agent"),
+            ("steer", "injected"),
+            ("message", "user"),
+            ("message", "agent"),
+        ]
+        assert log.is_running
+
+
+def test_message_that_the_agent_has_not_taken_keeps_its_text() -> None:
+    refused = {"code": -32602, "message": "Not now"}
+    for result, outcome in (
+        ({"result": {"outcome": "promptRequired"}}, "promptRequired"),
+        ({"result": {"outcome": "startedNewTurn"}}, "startedNewTurn"),
+        ({"result": {}}, "unanswered"),
+        ({"error": refused}, "refused: Not now"),
+    ):
+        talk = opened()
+        prompt(talk, 1.0, 2, "Go")
+        steer(talk, 1.4, 3, "Faster")
+        talk.to_client(1.5, id=3, **result)
+        last = entries(read(talk).sessions["s"])[-1]
+        assert (last["kind"], last["outcome"]) == ("steer", outcome)
+        assert "Faster" in repr(last["parts"])

@@ -17,6 +17,7 @@ from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_array, is_object
 from accord.text.redact import MASK
 from accord.text.secrets import is_masked
+from accord.types.steering import OUTCOMES
 from accord_trace.records import Pairing, Record, is_damaged
 
 # Compares the values of two messages: canonical params, and what is different where.
@@ -120,7 +121,7 @@ def shape_differences(
                 yield ValueDifference(inner, "nothing", short_json(got[key]))
             elif not strict and key in _OPAQUE:
                 yield from _types(expected[key], got[key], inner)
-            elif not strict and key in _SAME:
+            elif not strict and (key in _SAME or _is_steering_outcome(key, expected[key])):
                 yield from value_differences(expected[key], got[key], inner)
             else:
                 yield from shape_differences(expected[key], got[key], strict=strict, path=inner)
@@ -141,6 +142,11 @@ def shape_differences(
 _SAME = frozenset(
     ("stopReason", "sessionUpdate", "status", "state", "protocolVersion", "kind", "type", "code")
 )
+
+
+def _is_steering_outcome(key: str, value: Any) -> bool:
+    """Return whether a field says what the agent did with a message during a turn."""
+    return key == "outcome" and value in OUTCOMES
 
 
 def _named_pairs(expected: list[Any], got: list[Any]) -> dict[str | int, tuple[Any, Any]]:

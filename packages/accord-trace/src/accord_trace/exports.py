@@ -12,11 +12,12 @@ from msgspec import UNSET
 from accord.text import lenient_json
 from accord.text.excerpt import one_line, visible
 from accord.text.lenient_json import is_array, is_object
+from accord.types.steering import STEERING, outcome_of
 from accord.version import __version__
 from accord_trace.reading import Trace
 from accord_trace.records import Header, Pairing, Record
 from accord_trace.stats import stats_of
-from accord_trace.summary import update_of
+from accord_trace.summary import summary, update_of
 
 # Writes records in the format of Rust's trace viewer (R-TRACE-02).
 
@@ -187,10 +188,12 @@ class _Transcript:
                 yield from self._line(record, f"**Error:** {one_line(text)}")
             elif answered.method == "session/request_permission":
                 yield from self._line(record, f"**Permission:** {_outcome(value)}")
+            elif answered.method == STEERING:
+                yield from self._line(record, f"**Steer:** {summary(record)}")
             return
         if not is_object(value):
             return
-        if record.method == "session/prompt":
+        if record.method in ("session/prompt", STEERING):
             quoted = "\n> ".join(visible(_text_of(value.get("prompt"))).split("\n"))
             yield from self._line(record, f"> {quoted}")
         elif record.method == "session/update":
@@ -278,8 +281,10 @@ async def stop_reasons(agent, cwd, sessions):
     async with accord.connect(agent, permissions=allow("*")) as connected:
         for turns in sessions:
             session = await connected.new_session(cwd=cwd)
-            for prompt, expected in turns:
+            for prompt, expected, *said in turns:
                 async with session.prompt(prompt) as turn:
+                    for message in said:  # while the turn runs
+                        await turn.steer(message)
                     if expected == "cancelled":
                         await turn.cancel()
                     try:
@@ -293,7 +298,7 @@ _TEST = """
 def test_recorded_turns(agent, tmp_path):
     sessions = [
 {sessions}    ]
-    expected = [reason for turns in sessions for _, reason in turns]
+    expected = [reason for turns in sessions for _, reason, *_ in turns]
     assert asyncio.run(stop_reasons(agent, str(tmp_path), sessions)) == expected
 """
 
@@ -327,10 +332,13 @@ class _Ascii:
         return ascii(self._value)
 
 
-def _sessions(trace: Trace) -> dict[str, list[tuple[str, str]]]:
-    """Return the prompts and stop reasons of the ended turns of each new session."""
+def _sessions(trace: Trace) -> dict[str, list[tuple[str, ...]]]:
+    """Return the prompts and stop reasons of the ended turns of each new session.
+
+    What was said while the turn ran, and what the agent took, follows.
+    """
     pairing = Pairing()
-    prompts: dict[str, list[str]] = {}
+    prompts: dict[str, list[list[str]]] = {}
     for record in trace:
         answered = pairing.add(record)
         value = record.value()
@@ -338,15 +346,20 @@ def _sessions(trace: Trace) -> dict[str, list[tuple[str, str]]]:
             continue
         if record.method == "session/prompt" and record.type == "request":
             if record.session in prompts:
-                prompts[record.session].append(_prompt_text(value.get("prompt")))
+                prompts[record.session].append([_prompt_text(value.get("prompt"))])
+        elif answered is not None and answered.method == STEERING:
+            said = answered.request.value()
+            turns = prompts.get(answered.request.session or "")
+            if turns and is_object(said) and outcome_of(value) == "injected":
+                turns[-1].append(_prompt_text(said.get("prompt")))
         elif answered is not None and answered.method == "session/new" and not record.is_error:
             prompts.setdefault(str(value.get("sessionId")), [])
-    found: dict[str, list[tuple[str, str]]] = {session: [] for session in prompts}
+    found: dict[str, list[tuple[str, ...]]] = {session: [] for session in prompts}
     sent = {session: iter(texts) for session, texts in prompts.items()}
     for turn in stats_of(trace).turns:
-        text = next(sent[turn.session], None) if turn.session in sent else None
-        if text is not None and turn.stop_reason is not None:  # it has ended
-            found[str(turn.session)].append((text, turn.stop_reason))
+        texts = next(sent[turn.session], None) if turn.session in sent else None
+        if texts is not None and turn.stop_reason is not None:  # it has ended
+            found[str(turn.session)].append((texts[0], turn.stop_reason, *texts[1:]))
     return found
 
 

@@ -16,6 +16,7 @@ from msgspec import UNSET, Struct, field
 
 from accord.text import lenient_json
 from accord.text.lenient_json import is_array, is_object
+from accord.types.steering import STEERING, outcome_of
 from accord.version import __version__
 from accord_trace.reading import Trace
 from accord_trace.records import Answered, Pairing, Record
@@ -165,6 +166,8 @@ class _Spans:
             self._requests[_key(record)] = self._start_turn(record, session, params)
             return
         parent = session.root
+        if record.method == STEERING and session.turn is not None:
+            parent = session.turn.span
         if record.dir == "to_client" and session.turn is not None:
             parent = session.turn.span
             call = params.get("toolCall") if is_object(params) else None
@@ -205,6 +208,8 @@ class _Spans:
         span.end = record.ts
         if record.is_error:
             self._failed(span, value)
+        elif answered.method == STEERING and (outcome := outcome_of(value)) is not None:
+            span.attributes["acp.steering.outcome"] = outcome
         elif is_object(value) and is_object(value.get("outcome")):
             outcome = value["outcome"]
             span.attributes["acp.permission.outcome"] = str(outcome.get("outcome"))

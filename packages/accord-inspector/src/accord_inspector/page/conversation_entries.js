@@ -165,6 +165,24 @@ function permission(entry) {
   ];
 }
 
+const OUTCOMES = {
+  waiting: "Waits for the agent",
+  injected: "The agent has it in the running turn",
+  startedNewTurn: "The agent works on it in a turn of its own",
+  promptRequired: "The turn had ended: it is sent as the next prompt",
+  unanswered: "The agent did not say what it has done with it",
+};
+
+/** What the user said while a turn ran. @param {Entry} entry */
+function steer(entry) {
+  const isGood = entry.outcome === "injected";
+  return [
+    head(entry, "Steer"),
+    entry.parts.map((/** @type {any} */ part) => partElement(part)),
+    h("p", { class: isGood ? "good" : entry.outcome in OUTCOMES ? "warn" : "bad" }, OUTCOMES[/** @type {"waiting"} */ (entry.outcome)] ?? entry.outcome),
+  ];
+}
+
 /** @param {Entry} entry */
 function elicitation(entry) {
   return [
@@ -186,6 +204,7 @@ const RENDER = {
   end,
   permission,
   elicitation,
+  steer,
   error: (/** @type {Entry} */ entry) => [head(entry, `Error in ${entry.method}`), errorText(entry.error)],
   skipped: (/** @type {Entry} */ entry) => [head(entry, "Sampled"), h("p", { class: "warn plain" }, `${count(entry.count)} updates of this turn are not shown here: they came faster than the page can show. The timeline has all of them.`)],
   unanswered: (/** @type {Entry} */ entry) => [head(entry, h("span", { class: "bad" }, "The prompt was never answered")), h("p", { class: "soft" }, "The connection has ended before the agent responded.")],

@@ -21,6 +21,9 @@ export class PromptInput {
     /** @type {any[]} files as the server takes them, with `label` */
     this.files = [];
     this.problem = h("p", { class: "bad", role: "alert" });
+    this.notice = h("p", { class: "soft said", role: "status", hidden: true });
+    this.canSteer = false;
+    this.hint = h("span", { class: "hint soft" });
     this.chips = h("ul", { class: "chips", "aria-label": "Attachments", hidden: true });
     this.list = h("ul", { class: "completion", role: "listbox", id: "commands", "aria-label": "Commands", tabindex: "0", hidden: true });
     this.text = /** @type {HTMLTextAreaElement} */ (h("textarea", {
@@ -52,11 +55,11 @@ export class PromptInput {
         this.submit();
       },
     },
-      this.problem, this.list, this.chips, this.text,
+      this.problem, this.notice, this.list, this.chips, this.text,
       h("div", { class: "tools" },
         h("button", { type: "button", onclick: () => this.picker.click() }, "Attach a file"), this.picker,
         h("button", { type: "button", onclick: () => this.togglePath() }, "Link a path"), this.path,
-        h("span", { class: "hint soft" }, "Enter sends, Shift+Enter starts a line, / lists commands"),
+        this.hint,
         this.cancel, this.send));
     this.setRunning(false);
     this.text.value = drafts.get(session) ?? "";
@@ -75,28 +78,45 @@ export class PromptInput {
 
   /** @param {boolean} isRunning */
   setRunning(isRunning) {
+    if (this.isRunning && !isRunning) this.tell("");
     this.isRunning = isRunning;
     this.cancel.hidden = !isRunning;
-    this.send.disabled = isRunning;
+    // While a turn runs, a message goes into it, or waits for its end.
+    const [verb, hint] = !isRunning ? ["Send", "Enter sends"] : this.canSteer ? ["Steer", "Enter steers the running turn"] : ["Queue", "Enter sends after the turn"];
+    this.send.textContent = verb;
+    this.hint.textContent = `${hint}, Shift+Enter starts a line, / lists commands`;
+    this.send.disabled = Boolean(this.isSending);
   }
 
   async submit() {
     const text = this.text.value;
-    if (this.isRunning || !(text.trim() || this.files.length)) return;
+    if (this.isSending || !(text.trim() || this.files.length)) return;
     const files = this.files.map(({ label, ...file }) => file);
+    const steers = this.isRunning;
     fill(this.problem);
+    this.isSending = true;
     this.setRunning(true);
     try {
-      await act("prompt", { session: this.session, text, files });
-      this.text.value = "";
+      const said = await act(steers ? "steer" : "prompt", { session: this.session, text, files });
+      if (steers) this.tell(saidText(said));
+      if (this.text.value === text) this.text.value = "";
       this.keep();
       this.files = [];
       this.showFiles();
       this.sent();
     } catch (error) {
       fill(this.problem, error.message);
-      this.setRunning(false);
+      if (!steers) this.isRunning = false;
+    } finally {
+      this.isSending = false;
+      this.setRunning(Boolean(this.isRunning));
     }
+  }
+
+  /** Show what has become of a message in the running turn. @param {string} text */
+  tell(text) {
+    this.notice.hidden = !text;
+    fill(this.notice, text);
   }
 
   async stop() {
@@ -219,6 +239,13 @@ export class PromptInput {
       this.submit();
     }
   }
+}
+
+/** Return what has become of a message that was said while a turn ran. @param {{outcome: string, by: string, reason: string}} said */
+function saidText({ outcome, by, reason }) {
+  if (outcome === "injected") return "The agent has it in the running turn.";
+  if (outcome === "started") return `The agent works on it in a turn of its own: ${reason}.`;
+  return `Queued by the ${by === "agent" ? "agent" : "inspector"}, it follows the running turn: ${reason}.`;
 }
 
 /** @param {File} file @returns {Promise<string>} */

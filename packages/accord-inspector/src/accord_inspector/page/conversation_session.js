@@ -86,6 +86,7 @@ export class SessionView {
     if (!state) return;
     this.head.update(state, Boolean(this.isOpen || !this.client), this.isOpened);
     this.prompt.commands = state.commands;
+    this.prompt.canSteer = Boolean(this.client?.agent?.supports.includes("steer"));
     this.prompt.setRunning(state.running);
   }
 
@@ -143,6 +144,8 @@ export class SessionView {
       this.announce(`${endText(entry)}. ${(text ?? "").slice(0, 300)}`);
     } else if (entry.kind === "tool" && isNew) {
       this.announce(`Tool call: ${entry.title}`);
+    } else if (entry.kind === "steer" && !isNew) {
+      this.announce(this.elements.get(entry.id)?.textContent ?? "");
     } else if (isNew && ["error", "connection", "failure"].includes(entry.kind)) {
       this.announce(this.elements.get(entry.id)?.textContent ?? "");
     }

@@ -24,6 +24,7 @@ from accord.client.events import Compaction, Event, Notice, SessionMessage, Suba
 from accord.client.transcript import Message
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_object
+from accord.types.steering import outcome_of
 from accord_inspector.json_http import ApiError, body_of, json_response, json_words
 from accord_inspector.talk.live_client import LiveClient
 from accord_inspector.talk.session_log import (
@@ -88,6 +89,8 @@ def entry_json(entry: Entry, since: int, now: int) -> dict[str, Any]:
             }
         case "permission":
             shown |= _permission(value)
+        case "steer":
+            shown |= _steer(value)
         case "elicitation":
             shown |= {
                 "mode": one_line(str(value["mode"]), 60),
@@ -178,6 +181,16 @@ def _permission(value: dict[str, Any]) -> dict[str, Any]:
         "callId": value["callId"],
         "outcome": chosen,
     }
+
+
+def _steer(value: dict[str, Any]) -> dict[str, Any]:
+    """Return what the user said while a turn ran; if the agent took it, a message has the text."""
+    answer, outcome = value["outcome"], "waiting"
+    if answer is not None:
+        known = None if answer["isError"] else outcome_of(answer["value"])
+        outcome = known or _refusal(answer) or "unanswered"
+    is_message = outcome == "injected"
+    return {"outcome": outcome, "parts": [] if is_message else contents_json(value["content"])}
 
 
 def _action(outcome: dict[str, Any] | None) -> str | None:
@@ -271,7 +284,7 @@ class Conversation:
         self._now = now
         self._added = 0
         # Problems, each with the number of messages that come before it.
-        self._problems: deque[tuple[int, str, str]] = deque()
+        self._problems: deque[tuple[int, str, str, bool]] = deque()
         self._more = asyncio.Event()
         self._transcripts = Transcripts()
         messages.observe(lambda _: self._more.set())
@@ -324,20 +337,22 @@ class Conversation:
             log.apply(event)
             self._changed()
 
-    def problem(self, session_id: str, text: str) -> None:
-        """Add a problem of this side to a session."""
+    def problem(self, session_id: str, text: str, *, is_of_message: bool = True) -> None:
+        """Add a problem of this side to a session; by default the last message has caused it."""
         self._messages.read_written()
-        self._problems.append((len(self._messages), session_id, text))
+        self._problems.append((len(self._messages), session_id, text, is_of_message))
         self._add_problems()
         self._changed()
 
     def _add_problems(self) -> None:
         while self._problems and self._problems[0][0] <= self._added:
-            before, session_id, text = self._problems.popleft()
+            before, session_id, text, is_of_message = self._problems.popleft()
             log = self._transcripts.sessions.get(session_id)
-            if log is not None:
+            if log is not None and is_of_message:
                 cause = self._unmatched(before - 1) or _cause(log)
                 log.at(cause).add_failure(json_words(one_line(text)))
+            elif log is not None:
+                log.at(log.last).add("failure", json_words(one_line(text)))
 
     def _unmatched(self, number: int) -> Stamp | None:
         """Return a message if it is a response to no request: it belongs to no session."""
@@ -584,6 +599,7 @@ _ACTIONS: dict[str, _Action] = {
     "close": lambda client, body: client.close_session(str(body.get("session")), delete=False),
     "delete": lambda client, body: client.close_session(str(body.get("session")), delete=True),
     "prompt": lambda client, body: client.prompt(body),
+    "steer": lambda client, body: client.steer(body),
     "cancel": lambda client, body: client.cancel(body.get("session")),
     "cancel-tool-call": lambda client, body: client.cancel_tool_call(body),
     "answer": _answer,

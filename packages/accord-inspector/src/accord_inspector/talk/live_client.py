@@ -47,6 +47,7 @@ from accord.types.content import (
     EmbeddedResource,
     ImageContent,
     ResourceLink,
+    text_of,
 )
 from accord.types.mcp import McpServer
 from accord_inspector.json_http import ApiError, json_words
@@ -332,6 +333,7 @@ METHODS = (  # that the page shows buttons for
     "close_session",
     "delete_session",
     "logout",
+    "steer",
 )
 
 
@@ -351,7 +353,7 @@ class LiveClient:
         spawn: Spawn,
         changed: Callable[[], None],
         on_event: Callable[[str, Event], None],
-        on_problem: Callable[[str, str], None],
+        on_problem: Callable[..., None],
     ) -> None:
         self.cwd: Path = cwd
         self.command: tuple[str, ...] = tuple(command)
@@ -568,6 +570,16 @@ class LiveClient:
         self._spawn(self._turn(session, turn, started))
         await started
 
+    async def steer(self, body: Mapping[str, Any]) -> dict[str, str]:
+        """Say something in the running turn; return its outcome, who holds it, and why."""
+        session = self.session(body.get("session"))
+        turn = self._turns.get(session.id)
+        if turn is None:
+            raise ApiError(409, "No turn is running in this session: send it as a prompt")
+        contents = await prompt_contents(self._connected(), session.directories, dict(body))
+        steered = await turn.steer(*contents)
+        return {"outcome": steered.outcome, "by": steered.by, "reason": steered.reason}
+
     async def _turn(
         self, session: ClientSession, turn: ClientTurn, started: asyncio.Future[None]
     ) -> None:
@@ -585,6 +597,9 @@ class LiveClient:
         finally:
             if self._turns.get(session.id) is turn:
                 del self._turns[session.id]
+            for unsent in turn.unsent:
+                text = f"Not run, because the turn ended first: {text_of(unsent)}"
+                self._on_problem(session.id, text, is_of_message=False)
             started.cancel()
 
     async def cancel(self, session_id: object) -> None:

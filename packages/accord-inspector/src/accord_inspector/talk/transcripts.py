@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NamedTuple
 
 from msgspec import UNSET, Struct
@@ -20,7 +20,9 @@ from accord.client.events import (
 from accord.client.events import ContentChunk as ContentEvent
 from accord.errors import DecodeError, RequestError
 from accord.text import lenient_json
+from accord.types.content import ContentBlock
 from accord.types.session import TokenUsage
+from accord.types.steering import STEERING, outcome_of
 from accord_inspector.talk.session_log import (
     Clock,
     Entry,
@@ -155,16 +157,17 @@ class Transcripts:
         sent.log.touch()
         if sent.connection.wire.echoes_prompts:
             return
-        texts: list[str] = []
-        message_id = f"prompt {sent.log.transcript.prompt_count + 1}"
-        for content in sent.connection.wire.prompt(sent.params.get("prompt")):
-            if isinstance(content, str):
-                texts.append(content)
-                sent.log.apply(UserText(content, message_id))
-            else:
-                sent.log.apply(ContentEvent(content, "user", message_id))
+        contents = sent.connection.wire.prompt(sent.params.get("prompt"))
+        _add_message(sent.log, contents)
+        texts = [content for content in contents if isinstance(content, str)]
         sent.log.stream.pending_echo = "".join(texts)
         sent.log.apply(StateChanged(state="running"))
+
+    def _steer(self, sent: _Message) -> None:
+        """Add what the user says while a turn runs, which waits for its outcome."""
+        contents = sent.connection.wire.prompt(sent.params.get("prompt"))
+        sent.request.entry = sent.log.add("steer", {"content": contents, "outcome": None})
+        sent.log.touch()
 
     def _load(self, sent: _Message) -> None:
         replays = sent.request.method == "session/load" or sent.params.get("replayFrom") is not None
@@ -208,6 +211,7 @@ class Transcripts:
         "session/prompt": _prompt,
         "session/load": _load,
         "session/resume": _load,
+        STEERING: _steer,
         "session/request_permission": _permission,
         "elicitation/create": _elicitation,
     }
@@ -227,6 +231,9 @@ class Transcripts:
             log = self._log(connection, request.session or "", stamp)
             request.entry.value["outcome"] = {"isError": record.is_error, "value": value}
             log.change(request.entry)
+            is_taken = request.method == STEERING and outcome_of(value) == "injected"
+            if is_taken and not connection.wire.echoes_prompts:
+                _add_message(log, request.entry.value["content"])
             return
         session = session_of(value) or request.session
         if session is None:
@@ -387,6 +394,16 @@ class Transcripts:
                 self.sessions[request.session].change(request.entry)
         connection.requests.clear()
         connection.sessions.clear()
+
+
+def _add_message(log: SessionLog, contents: Iterable[ContentBlock]) -> None:
+    """Add a message of the user, which an agent of version 1 does not repeat."""
+    message_id = f"prompt {log.transcript.prompt_count + 1}"
+    for content in contents:
+        is_text = isinstance(content, str)
+        log.apply(
+            UserText(content, message_id) if is_text else ContentEvent(content, "user", message_id)
+        )
 
 
 def _error(value: Any) -> RequestError:

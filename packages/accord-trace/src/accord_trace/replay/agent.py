@@ -15,6 +15,7 @@ from msgspec import Struct, to_builtins
 from accord.text import lenient_json
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_object
+from accord.types.steering import STEERING
 from accord_trace.diff import ValueDifference, canonical, json_text, value_differences
 from accord_trace.replay.script import Script, Step, ValueMap, is_idle
 
@@ -214,7 +215,9 @@ def _is_agreed(step: Step, params: Any) -> bool:
 _PARSE_ERROR, _INVALID_REQUEST, _METHOD_NOT_FOUND = -32700, -32600, -32601
 _INVALID_PARAMS, _INTERNAL_ERROR, _CANCELLED = -32602, -32603, -32800
 _SHOWN = 100
-_LEFT_S = 2.0  # for a client that the recorded one left in a turn: a test does the same
+# For a client that the recorded one left in a turn, because a test does the same; and for one that
+# does not say what the recorded one said while a turn ran.
+_LEFT_S = 2.0
 
 
 class _Course(Struct, eq=False):
@@ -336,13 +339,17 @@ class AgentReplay:
         head = course.head
         if head is None:  # of a course that has no end
             return course.live_s + (_LEFT_S if self._script.client_ended else 0.0)
-        live, recorded = course.live_s, course.recorded_s
+        live, recorded, patience = course.live_s, course.recorded_s, 0.0
         for step in head.awaits:
             came = self._came.get(step.number)
+            if came is None and step.method == STEERING:
+                patience = course.live_s + _LEFT_S  # the client may say nothing
+                continue
             if came is None:
                 return None
             live, recorded = max(live, came), max(recorded, step.ts)
-        return live + max(head.ts - recorded, 0.0) / self._speed if self._speed else 0.0
+        due = live + max(head.ts - recorded, 0.0) / self._speed if self._speed else 0.0
+        return max(due, patience)
 
     def _advance(self, course: _Course, now: float) -> Iterator[bytes]:
         if course.head is None:

@@ -11,6 +11,7 @@ from accord.text import lenient_json
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_array, is_object
 from accord.transports.base import Frame, Transport
+from accord.types.steering import STEERING
 from accord_trace.diff import canonical, json_text
 from accord_trace.replay.comparison import (
     AgentMessage,
@@ -22,7 +23,8 @@ from accord_trace.replay.comparison import (
 from accord_trace.replay.script import Script, Step, ValueMap, is_idle
 
 _LATE_S = 1.0  # for messages that came after the last response
-_CANCELS = frozenset(("session/cancel", "$/cancel_request"))
+# Sent at their place in the turn.
+_DURING_A_TURN = frozenset(("session/cancel", "$/cancel_request", STEERING))
 _INTERNAL_ERROR = -32603
 _SHOWN = 100
 
@@ -130,7 +132,7 @@ class ClientReplay:
     async def _until_ready(self, step: Step) -> None:
         """Wait for what the recorded client had got before it sent this."""
         await self._milestones(step.number)
-        turn = self._turn_of(step) if step.method in _CANCELS else None
+        turn = self._turn_of(step) if step.method in _DURING_A_TURN else None
         if turn is None:
             return
         seen = {
@@ -347,10 +349,10 @@ class ClientReplay:
                 one
                 for one in self._script.steps
                 if one.from_client and step.number < one.number < answer.number
-                if one.method in _CANCELS and one.number not in self._sent
+                if one.method in _DURING_A_TURN and one.number not in self._sent
             )
             if any(one.session == step.session for one in before):
-                self._asked.append((message, step))  # the recorded client cancelled first
+                self._asked.append((message, step))  # the recorded client sent that first
                 continue
             value = self._values.to_live(answer.value(), step.session)
             if step.method == "session/request_permission":

@@ -18,6 +18,7 @@ from msgspec import UNSET, Struct
 
 from accord.text import lenient_json
 from accord.text.lenient_json import is_array, is_object
+from accord.types.steering import STEERING
 from accord_trace.diff import id_kind
 from accord_trace.reading import TraceError
 from accord_trace.records import Record, is_damaged
@@ -84,7 +85,8 @@ class Step(Struct, eq=False, kw_only=True):
     `number` counts the messages of the recording from 1. `request` is the request of a response.
     For a step of the agent, `cause` is the client's request in whose course it was sent, and
     `awaits` has the steps of the client since the previous step of the same cause: answers to
-    requests of the agent, and cancels. For a request of the client, `reactions` has its steps.
+    requests of the agent, cancels, and what the user said while the turn ran. For a request of the
+    client, `reactions` has its steps.
     """
 
     number: int
@@ -208,6 +210,10 @@ class Script:
             self._latest_of[step.session] = step
             if step.method == "session/prompt":
                 self._prompts.append(step)
+            elif step.method == STEERING:
+                turn = self._cause(step.session)
+                if turn in self._prompts:  # what follows may be about it
+                    self._awaits.setdefault(turn.number, []).append(step)
         elif step.kind == "response":
             if step.request is not None and step.request.cause is not None:
                 self._awaits.setdefault(step.request.cause.number, []).append(step)
