@@ -18,9 +18,9 @@ import click
 from accord.client.agent_adapter import AuthMethod
 from accord.client.connect import ConnectedAgent
 from accord.client.events import Event, ToolCall
-from accord.client.session import ClientSession, ClientTurn
+from accord.client.session import ClientSession
 from accord.client.transcript import Transcript
-from accord.client.turn import Fallback
+from accord.client.turn import ClientTurn, Fallback
 from accord.errors import (
     AccordError,
     AuthRequired,

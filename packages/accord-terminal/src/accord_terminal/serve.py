@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from socket import socket
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -284,7 +284,7 @@ def _limited(agent: tuple[str, ...], budget: str, unmetered: tuple[str, ...]) ->
         raise click.UsageError(
             "--budget needs the command of an agent: for a class, run it by a Python file"
         )
-    return limited_command([str(word) for word in words], budget, unmetered)
+    return limited_command(cast("list[str]", words), budget, unmetered)
 
 
 def _refuse(_request: RemoteRequest) -> None:

@@ -31,7 +31,6 @@ from accord_chat.model.prompts import (
     mention_text,
 )
 from accord_chat.model.saved import Choices
-from accord_chat.steering import Sending
 from accord_chat.view.composer import CompletionAction, Composer
 from accord_terminal.toolkit.text import one_line
 
@@ -128,7 +127,7 @@ class PromptArea(Vertical):
         self._recall_at = None
         self._session.draft = ""
         images, self._session.attachments = self._session.attachments, []
-        sending: Sending = event.sending or self._choices.enter
+        sending = self._choices.enter if event.sending is None else event.sending
         self._session.send(text, images, sending)
         self._show_attachments()
         self.post_message(self.Sent())

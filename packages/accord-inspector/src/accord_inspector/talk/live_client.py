@@ -35,7 +35,8 @@ from accord.client.events import (
     TerminalOutputChunk,
 )
 from accord.client.permissions import Policy, is_distinct
-from accord.client.session import ClientSession, ClientTurn
+from accord.client.session import ClientSession
+from accord.client.turn import ClientTurn
 from accord.connection.tasks import discard_with
 from accord.errors import AccordError, AuthRequired, RequestError
 from accord.local.files import OutsideRoots, Roots, TooLarge

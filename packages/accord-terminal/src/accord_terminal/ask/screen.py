@@ -52,7 +52,8 @@ from accord_terminal.toolkit.tool_rows import (
 
 if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
-    from accord.client.session import ClientSession, ClientTurn
+    from accord.client.session import ClientSession
+    from accord.client.turn import ClientTurn
 
 # The summary line of a turn.
 

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
     from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
     from accord.client.events import Decision, Event, PermissionRequest
-    from accord.client.session import ClientSession, ClientTurn
+    from accord.client.session import ClientSession
+    from accord.client.turn import ClientTurn
     from accord.types.session import StopReason
     from accord_terminal.ask.screen import RichView
     from accord_terminal.toolkit.questions import UserQuestions

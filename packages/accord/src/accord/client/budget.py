@@ -96,7 +96,7 @@ class Budget(ValidatedStruct, frozen=True, kw_only=True):
                     f"Expected parts such as cost=2, tokens=200k/session or time=10m/day, got"
                     f" {excerpt(repr(part.strip()), 60)}"
                 )
-            fields = found.setdefault(cast("Period", per), {})
+            fields = found.setdefault(per, {})
             for field, value in parse_limit(name, amount).items():
                 if field in fields:
                     raise ValueError(f"Expected one limit of {field} for each {per}, got two")
