@@ -15,6 +15,7 @@ from accord.proxy import chain as explain_module
 from accord.proxy.chain import description_lines, explain
 from accord.proxy.handlers import DESCRIBE, TypedStage
 from accord.proxy.stage import Port, RawRequest, RawResponse, Stage
+from needs import needs
 
 
 class Glossary(Proxy):
@@ -85,6 +86,7 @@ async def test_proxies_say_what_they_handle_and_add() -> None:
     ]
 
 
+@needs("accord_terminal")
 async def test_proxies_of_a_chain_that_is_a_component_are_named(tmp_path: Path) -> None:
     program = tmp_path / "two.py"
     program.write_text(

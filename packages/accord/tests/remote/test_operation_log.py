@@ -18,6 +18,7 @@ from accord import Agent, Turn
 from accord.errors import TransportError
 from accord.remote.access_log import LogFormatter
 from event_loop import Changing
+from needs import needs
 from remote.test_websocket import TOKEN, serving
 from requirement import requirement
 
@@ -121,6 +122,7 @@ def test_line_of_text_has_one_field_per_name() -> None:
     assert text == '1970-01-01T00:00:00.250Z open principal="a b"'
 
 
+@needs("accord_terminal")
 def test_program_logs_as_json(tmp_path: Path) -> None:
     (tmp_path / "hello.py").write_text(
         "from accord import Agent\n\n\nclass Hello(Agent):\n"
