@@ -108,6 +108,7 @@ async def test_refused_request_has_a_line_without_its_query(lines: Lines) -> Non
     first, second = lines.events("request")
     assert (first["status"], first["path"]) == (401, "/acp")
     assert second["status"] == 404
+    assert first["client"] == second["client"] == "127.0.0.1"
     text = "".join(lines.text)
     assert "secret-query" not in text
     assert "wrong-token" not in text
