@@ -12,6 +12,7 @@ import argparse
 import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -77,8 +78,7 @@ def install(package: str, python: Path) -> None:
     # The wheel itself: pip before 24 finds no wheel of the constraints for a name with extras.
     wheel = next(DIST.glob(f"{package.replace('-', '_')}-*.whl"))
     wanted = f"{package}[{','.join(own_extras(package))}] @ {wheel.as_uri()}"
-    if python.is_file():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", python.parents[1]], check=True)
+    shutil.rmtree(python.parents[1], ignore_errors=True)
     environment = os.environ | {"VENV": str(python.parents[1])}
     constraints = str(DIST / "constraints.txt")
     subprocess.run(

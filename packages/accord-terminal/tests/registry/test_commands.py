@@ -99,6 +99,7 @@ def test_installed_agent_is_used_by_its_name_in_other_packages(offered: Registry
     assert target.words == list(argv)
 
 
+@needs("accord_coder")
 def test_run_is_the_agent_with_more_arguments(offered: Registry) -> None:
     offer(offered, env={"NOTE": "1"}, args=["--help"])
     assert main(["agents", "install", "tiny"]) == 0

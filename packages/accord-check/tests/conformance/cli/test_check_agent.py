@@ -18,6 +18,7 @@ import pytest
 from accord.program import COMMANDS, load_command
 from accord_conformance.agent.settings import template
 from accord_terminal.click_group import main
+from needs import needs
 from project import ROOT
 
 SCRIPT = (sys.executable, "-m", "accord", "agent", "script")
@@ -296,7 +297,7 @@ OF_PROCESSES = ("prompts/text", "terminals", "malformed/lines", "shutdown")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["script", "coder"])
+@pytest.mark.parametrize("name", ["script", pytest.param("coder", marks=needs("accord_coder"))])
 def test_bundled_agents_conform_as_processes(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
