@@ -50,10 +50,11 @@ def project(package: str) -> dict[str, Any]:
 def own_extras(package: str) -> list[str]:
     """Return the extras of a package that need no sibling which it does not require."""
     about = project(package)
-    required = {package, *map(name_of, about["dependencies"])}
-    siblings = {path.name for path in ROOT.glob("packages/*")} - required
+    # An extra that names its own package, as `all` does, is one of others.
+    others = {path.name for path in ROOT.glob("packages/*")}
+    others.difference_update(map(name_of, about["dependencies"]))
     table = about.get("optional-dependencies", {})
-    return [name for name, needs in table.items() if not siblings & set(map(name_of, needs))]
+    return [name for name, needs in table.items() if others.isdisjoint(map(name_of, needs))]
 
 
 def name_of(requirement: str) -> str:

@@ -86,6 +86,13 @@ async def test_proxies_say_what_they_handle_and_add() -> None:
     ]
 
 
+async def test_capabilities_that_the_client_sees_are_listed() -> None:
+    picture = await explain(chain(Glossary(), Silent).components)
+    _, _, seen = picture.partition("The client sees an agent of protocol version 2:\n")
+    assert "  session" in seen
+    assert all(line.startswith("  ") for line in seen.splitlines())
+
+
 @needs("accord_terminal")
 async def test_proxies_of_a_chain_that_is_a_component_are_named(tmp_path: Path) -> None:
     program = tmp_path / "two.py"
