@@ -192,6 +192,7 @@ async def test_reader_that_is_late_is_a_stall(collected: Collected) -> None:
         while json.loads(await connection.recv()).get("id") != 3:
             pass
     await collected.until_closed()
+    assert collected.units()["acp.server.stall.duration"] == "s"
     ((_, stalls),) = collected.points("acp.server.stall.duration")
     assert stalls >= 1
 
