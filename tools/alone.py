@@ -1,8 +1,9 @@
 """Runs the tests of each package against its wheel and what that declares, alone: `make alone`.
 
-For each package, an environment below `build/alone` gets the wheel of `dist/` with its own optional
-dependencies, and the tools of the tests. A test file that imports a sibling which the package does
-not require is left out and named. `--changed` takes the packages that changed since the last tag.
+For each package, an environment below `build/alone` gets the wheel of `dist/` with the extras that
+need no other package of this folder, and the tools of the tests. A test file that imports another
+one at its beginning is left out and named; a test that needs one is skipped (`tests/needs.py`).
+`--changed` takes the packages that changed since the last tag.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ import argparse
 import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
+import time
 import tomllib
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
@@ -27,43 +31,68 @@ TOOLS = (
     "pytest-asyncio", "pytest-timeout", "pytest-xdist", "trustme", "uvicorn", "uvloop",
 )  # fmt: skip
 
+# What the tests of one package need besides, of the requirements of all packages.
+MORE_TOOLS = {
+    # `accord.text.markdown_html` is for packages that require both.
+    "accord": ("markdown-it-py",),
+    "accord-chat": ("psutil",),
+    "accord-check": ("mcp",),
+    "accord-terminal": ("opentelemetry-exporter-otlp-proto-http",),
+}
 
-def project(package: str) -> dict[str, object]:
+
+def project(package: str) -> dict[str, Any]:
     """Return the table `project` of a package."""
     path = ROOT / "packages" / package / "pyproject.toml"
-    found: dict[str, object] = tomllib.loads(path.read_text("utf-8"))["project"]
-    return found
+    return tomllib.loads(path.read_text("utf-8"))["project"]
 
 
 def own_extras(package: str) -> list[str]:
-    """Return the extras of a package that need no sibling."""
-    table = project(package).get("optional-dependencies", {})
-    assert isinstance(table, dict)
-    return [name for name, needs in table.items() if not any("accord" in need for need in needs)]
+    """Return the extras of a package that need no sibling which it does not require."""
+    about = project(package)
+    # An extra that names its own package, as `all` does, is one of others.
+    others = {path.name for path in ROOT.glob("packages/*")}
+    others.difference_update(map(name_of, about["dependencies"]))
+    table = about.get("optional-dependencies", {})
+    return [name for name, needs in table.items() if others.isdisjoint(map(name_of, needs))]
+
+
+def name_of(requirement: str) -> str:
+    """Return the name of what is required."""
+    return re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+
+
+def tools(package: str) -> list[str]:
+    """Return the requirements of a package's tests."""
+    root = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    found = {name_of(need): need for need in root["dependency-groups"]["dev"]}
+    for other in ROOT.glob("packages/*"):
+        about = project(other.name)
+        for needs in (about["dependencies"], *about.get("optional-dependencies", {}).values()):
+            for need in needs:
+                found.setdefault(name_of(need), need)
+    return [found[name] for name in (*TOOLS, *MORE_TOOLS.get(package, ()))]
 
 
 def install(package: str, python: Path) -> None:
     """Install a wheel of `dist/` with its extras, and the tools of the tests."""
-    group = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]["dev"]
-    tools = [need for need in group if re.split(r"[^\w.-]", need, maxsplit=1)[0] in TOOLS]
     # The wheel itself: pip before 24 finds no wheel of the constraints for a name with extras.
     wheel = next(DIST.glob(f"{package.replace('-', '_')}-*.whl"))
     wanted = f"{package}[{','.join(own_extras(package))}] @ {wheel.as_uri()}"
-    if python.is_file():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", python.parents[1]], check=True)
+    shutil.rmtree(python.parents[1], ignore_errors=True)
     environment = os.environ | {"VENV": str(python.parents[1])}
     constraints = str(DIST / "constraints.txt")
     subprocess.run(
-        ["sh", "tools/venv.sh", "-c", constraints, wanted, *tools],
+        ["sh", "tools/venv.sh", "-c", constraints, wanted, *tools(package)],
         cwd=ROOT, env=environment, check=True,
     )  # fmt: skip
 
 
 @cache
 def imports(path: Path) -> frozenset[str]:
-    """Return the siblings that a file of tests imports, directly or through helpers."""
+    """Return the siblings that a file of tests imports at its beginning, or its helpers do."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    for node in ast.parse(path.read_bytes()).body:
         match node:
             case ast.Import(names=names):
                 named = [alias.name for alias in names]
@@ -73,8 +102,6 @@ def imports(path: Path) -> frozenset[str]:
                 continue
         for name in named:
             first, *rest = name.split(".")
-            if first == "requirement":  # it does without the kit
-                continue
             found |= {first} & SIBLINGS
             helper = _helper(first, rest)
             if helper is not None and helper != path:
@@ -132,7 +159,8 @@ def changed() -> list[str] | None:
     names = subprocess.check_output(
         ["git", "diff", "--name-only", tag.stdout.strip(), "--", "packages"], cwd=ROOT, text=True
     )
-    return sorted({name.split("/")[1] for name in names.split()})
+    found = {name.split("/")[1] for name in names.split()}
+    return sorted(name for name in found if (ROOT / "packages" / name).is_dir())
 
 
 def main() -> int:
@@ -150,10 +178,14 @@ def main() -> int:
         packages = since
     if not (DIST / "constraints.txt").is_file():
         raise SystemExit("alone: no wheels in dist/: `make wheels` first")
-    failed = [package for package in packages if run(package, options)]
-    if failed:
-        print(f"alone: failed in {', '.join(failed)}", file=sys.stderr)
-    return bool(failed)
+    lines: list[str] = []
+    for package in packages:
+        started = time.monotonic()
+        status = run(package, options)
+        result = "passed" if status == 0 else "FAILED"
+        lines.append(f"{result} {package} {time.monotonic() - started:.0f} s")
+    print("", *lines, sep="\n")
+    return any(line.startswith("FAILED") for line in lines)
 
 
 if __name__ == "__main__":

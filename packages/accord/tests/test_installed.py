@@ -176,6 +176,9 @@ def test_advice_of_pipx_installs_the_others_first(
     ]
 
 
+@pytest.mark.skipif(
+    not Path(accord.__file__).is_relative_to(SOURCES["accord"]), reason="a wheel is installed"
+)
 def test_advice_for_a_source_tree_is_its_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installed, "_metadata_text", lambda _file: None)
     assert install_command("cli") == f"pip install {shlex.quote(f'{ROOT}[cli]')}"

@@ -22,7 +22,7 @@ def test_every_public_name_is_in_dir_before_its_first_use(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["accord", "accord.agent", "accord.mcp", "accord_trace"])
 def test_type_checkers_see_the_names_that_are_imported_lazily(name: str) -> None:
-    module = importlib.import_module(name)
+    module = pytest.importorskip(name, reason=f"needs {name}")
     (block,) = (
         node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.If)
     )

@@ -11,13 +11,13 @@ from textual.strip import Strip
 from accord import Agent, Turn
 from accord.client.events import ToolCall
 from accord.types.tool_calls import Diff
-from accord_chat.lines.words import whole_call
+from accord_chat.lines.words import status_word, whole_call
 from accord_chat.model.conversation import Entry
 from accord_chat.view import entry_lines
 from accord_chat.view.entry_lines import EntryLines
 from accord_chat.view.lazy_lines import Lines
 from accord_chat.view.pictures import Previews
-from accord_terminal.toolkit.tool_rows import lines_before_diff
+from accord_terminal.toolkit.tool_rows import lines_before_diff, title_rows, tool_call_parts
 from chat.chats import LocalAgent, open_chat
 
 VERSIONS = pytest.mark.parametrize("version", [1, 2])
@@ -123,3 +123,13 @@ def test_lines_name_the_numbers_of_the_file(tmp_path: Path) -> None:
         "removed: line 18",
         "added: LINE 18",
     ]
+
+
+def test_rows_say_that_a_call_is_not_finished() -> None:
+    call = ToolCall(id="a", title="Edit", status="in_progress", unfinished=True)
+    for text in (
+        status_word(call),
+        "".join(row.text for row in title_rows(call, None)),
+        "\n".join(tool_call_parts(call, "/")),
+    ):
+        assert text.count("not finished by the agent") == 1

@@ -15,6 +15,7 @@ import pytest
 
 from chat.forked import started_command
 from chat.terminal import WAIT_S, Terminal, agent_process, needs_tmux, open_terminal
+from needs import needs
 
 pytestmark = needs_tmux
 
@@ -154,6 +155,7 @@ def server(socket: Path, data: Path, *agent: str) -> Generator[subprocess.Popen[
         process.wait(WAIT_S)
 
 
+@needs("accord_coder")
 def test_lost_server_is_found_again_and_nothing_is_lost(terminal: Terminal) -> None:
     socket, data = terminal.folder / "socket", terminal.folder / "data"
     terminal.resize(100, 60)

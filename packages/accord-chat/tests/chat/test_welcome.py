@@ -13,6 +13,7 @@ from accord.script_agent.agent import ScriptAgent
 from accord_chat.sources import OwnAgent, SourceSetup
 from chat.chats import LocalAgent, Typist, open_chat
 from chat.forked import started_command
+from needs import needs
 
 KEYS = ("Enter", "Esc", "F1", "Ctrl+Q")
 OTHER = "Another agent: Alt+N, or accord chat --agent NAME"
@@ -72,6 +73,7 @@ async def test_first_screen_makes_room_for_the_first_prompt(tmp_path: Path) -> N
         await user.until(lambda: OTHER not in user.screen)
 
 
+@needs("accord_coder")
 async def test_demonstration_model_says_what_it_is(tmp_path: Path) -> None:
     command = started_command("-m", "accord", "agent")
     env = {"ACCORD_MODEL": "demo", "ACCORD_DATA": str(tmp_path / "data")}

@@ -24,29 +24,31 @@ from fsspec.implementations.memory import (
     MemoryFileSystem,
 )
 
-from accord_coder.agent import Coder
-from accord_coder.settings import Settings
 from accord_fleet import Dataset, Fleet, Permissions, Task
 from accord_fleet.command import command
 from accord_fleet.report.aggregate import read_report
-from coder import mcp_server
-from coder.scripted_model import ScriptedModel, tool_prompt
 from fleet.running import RAW
 from free_ports import free_ports
+from needs import needs
 
 AGENT = f"raw={shlex.join(RAW)}"
 
 
-class Calls(Coder):
-    """The bundled agent, which uses the tools that a prompt names."""
-
-    scripted = ScriptedModel()
-
-    def __init__(self) -> None:
-        super().__init__(Settings(), model=self.scripted)
-
-
+@needs("accord_coder")
 async def test_agents_use_the_mcp_servers_of_a_task() -> None:
+    from accord_coder.agent import Coder
+    from accord_coder.settings import Settings
+    from coder import mcp_server
+    from coder.scripted_model import ScriptedModel, tool_prompt
+
+    class Calls(Coder):
+        """The bundled agent, which uses the tools that a prompt names."""
+
+        scripted = ScriptedModel()
+
+        def __init__(self) -> None:
+            super().__init__(Settings(), model=self.scripted)
+
     server = {
         "name": "sums",
         "command": sys.executable,

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from needs import needs
 from project import ROOT
 
 EXAMPLES = ROOT / "examples" / "fleet"
@@ -43,6 +44,7 @@ def evaluate(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str])
     return run
 
 
+@needs("accord_coder")
 def test_the_evaluation_runs_with_the_bundled_agent_and_reports(
     tmp_path: Path, evaluate: Evaluate
 ) -> None:
@@ -97,6 +99,7 @@ def test_jupyter_executes_the_notebook(tmp_path: Path) -> None:
     assert "accord against script: 5 won, 0 lost" in report.text
 
 
+@needs("accord_coder")
 async def test_the_cells_of_the_notebook_run(capsys: pytest.CaptureFixture[str]) -> None:
     notebook = json.loads((EXAMPLES / "notebook.ipynb").read_text("utf-8"))
     names: dict[str, Any] = {"__name__": "__main__"}

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from codeblocks import commands, extract
+from needs import needs
 from project import ROOT
 
 PAGE = ROOT / "docs/tutorial/evaluate-two-agents.md"
@@ -26,6 +27,7 @@ def without_times(text: str) -> list[str]:
     return [line for line in (" ".join(line.split()) for line in text.splitlines()) if line]
 
 
+@needs("accord_coder")
 def test_each_step_prints_what_the_tutorial_shows(tmp_path: Path) -> None:
     programs = Path(sys.executable).parent
     env = {**os.environ, "COLUMNS": "80", "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}

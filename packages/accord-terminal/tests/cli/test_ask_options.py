@@ -12,6 +12,10 @@ import pytest
 
 from accord.program import main
 from accord_terminal.ask import conversation
+from accord_terminal.toolkit.session_setup import apply_session_options
+from client.test_sessions import MODES, answering, by_hand, select, with_options
+from needs import needs
+from requirement import requirement
 
 AGENTS = Path(__file__).parent / "agents.py"
 META_AGENT = Path(__file__).parents[1] / "sessions_named" / "meta_agent.py"
@@ -95,6 +99,7 @@ def test_unknown_choice_is_a_usage_error_that_lists_the_valid_ones(
         assert fault in " ".join(said.err.split()), words
 
 
+@needs("accord_coder")
 def test_model_of_a_provider_without_a_key_is_a_usage_error_that_names_the_key(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -217,3 +222,19 @@ def test_wrong_budget_is_a_usage_error(folder: Path, capsys: pytest.CaptureFixtu
     words = ("--agent", f"{sys.executable} {AGENTS} streams 1", "--budget", "tokens=5")
     assert main(["ask", *words, "Hello"]) == 1
     assert "is not known to report its tokens" in capsys.readouterr().err
+
+
+@requirement("R-MODE-02", "R-CONF-14")
+async def test_mode_and_option_with_the_id_mode_are_both_set() -> None:
+    other = {"id": "mode", "category": "thought_level"}
+    fast, slow = ({**select(1, value), **other} for value in ("fast", "slow"))
+    async with by_hand(1) as (agent, raw):
+        session = await with_options(agent, raw, fast, modes=MODES)
+        for flags, sent in (
+            ({"mode": "Code", "options": []}, "session/set_mode"),
+            ({"mode": None, "options": ["session_mode=ask"]}, "session/set_mode"),
+            ({"mode": None, "options": ["mode=slow"]}, "session/set_config_option"),
+        ):
+            work = apply_session_options(session, model=None, **flags)
+            request, _ = await answering(raw, work, {"configOptions": [slow]})
+            assert request["method"] == sent

@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from needs import needs
 from project import ROOT
+
+pytestmark = needs("accord_coder")
 
 
 def test_demo_runs_a_turn_and_leaves_the_folder_unchanged(
@@ -59,3 +62,16 @@ def test_prompt_that_the_demonstration_model_does_not_understand_exits_with_stat
     assert "`fnd` is not a command of the demonstration model. Did you mean `find`?" in done.stderr
     if "--quiet" not in options:
         assert "List a directory" in done.stdout
+
+
+def test_ask_without_agent_uses_the_coder(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("one\ntwo\n")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "accord", "ask", "read notes.txt"],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=50,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "notes.txt" in done.stdout + done.stderr

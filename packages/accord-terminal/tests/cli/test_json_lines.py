@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from accord import (
+    Annotations,
     ContentChunk,
     Diff,
     EmbeddedResource,
@@ -17,6 +18,7 @@ from accord import (
     StateChanged,
     TerminalOutputChunk,
     Text,
+    TextContent,
     ToolCall,
     UnknownUpdate,
 )
@@ -82,3 +84,12 @@ def test_warning_names_the_program_that_was_called(
 ) -> None:
     view("accord session prompt").show_warning("answered by Bob")
     assert capsys.readouterr() == ("", "accord session prompt: answered by Bob\n")
+
+
+def test_line_has_the_annotations_and_meta_of_its_event() -> None:
+    assert event_line(Text("a")) == {"event": "text", "text": "a", "message_id": None}
+    line = event_line(Text("a", None, Annotations(audience=("user",)), {"b": 1}, {"c": 2}))
+    assert line["annotations"]["audience"] == ["user"]
+    assert (line["content_meta"], line["meta"]) == ({"b": 1}, {"c": 2})
+    tool = ToolCall(id="t", content=(TextContent("x", meta={"a": 1}),))
+    assert type(event_line(tool)["content"][0]) is str

@@ -16,6 +16,7 @@ import pytest
 import accord
 from accord.installed import install_command
 from accord.program import COMMANDS, main
+from needs import needs
 
 FULL = Path("/dev/full")
 
@@ -51,8 +52,10 @@ def test_version_is_printed() -> None:
 @pytest.mark.parametrize(
     ("line", "unbuffered"),
     [
-        *((line, False) for line in ("", "--help", "--version", "agent --help", "agents list")),
-        *((line, False) for line in ("ask --help", "check agent --help", "session list --json")),
+        *((line, False) for line in ("", "--help", "--version", "agents list", "ask --help")),
+        pytest.param("agent --help", False, marks=needs("accord_coder")),
+        pytest.param("check agent --help", False, marks=needs("accord_conformance")),
+        ("session list --json", False),
         *((line, False) for line in ("install zed --print", "trace --help")),
         *((f"ask --agent script {option}echo", False) for option in ("", "--json ", "--quiet ")),
         # Without a buffer the error comes from the first line that is written.
@@ -103,6 +106,7 @@ def test_invalid_option_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> 
     assert "dance" in said.err
 
 
+@needs("accord_coder")
 def test_agent_imports_only_what_it_needs() -> None:
     code = (
         "import sys; from accord.program import main; status = main(['agent']);"
@@ -160,6 +164,7 @@ def test_program_without_extras(
         assert f"expected one of {', '.join(sorted(COMMANDS))};" in err
 
 
+@needs("accord_conformance")
 def test_missing_packages_for_remote_agents_are_one_clear_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -198,6 +203,7 @@ def test_missing_packages_of_the_coding_agent_are_one_clear_line(
     assert coder == (2, "", line)
 
 
+@needs("accord_coder", "accord_conformance")
 def test_shells_complete_commands_and_options(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

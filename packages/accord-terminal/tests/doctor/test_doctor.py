@@ -13,6 +13,7 @@ import pytest
 from accord.program import main
 from accord_terminal.toolkit.agent_names import settings_path
 from forked import forked_programs
+from needs import needs
 from quirk import quirk
 
 AGENT = Path(__file__).with_name("misbehaving.py")
@@ -114,6 +115,7 @@ def test_program_that_is_missing_is_named(capsys: Out) -> None:
     assert "Install it, or set its absolute path" in out
 
 
+@needs("accord_coder")
 def test_overview_has_all_agents_and_fits_80_columns(folder: Path, capsys: Out) -> None:
     name(folder, "works", "login", "dies")
     with settings_path().open("a") as file:
@@ -135,6 +137,7 @@ def test_overview_has_all_agents_and_fits_80_columns(folder: Path, capsys: Out) 
     assert "Not installed: auggie, claude" in out
 
 
+@needs("accord_coder")
 def test_all_agents_that_work_give_status_0(folder: Path, capsys: Out) -> None:
     name(folder, "works", "login")
     assert main(["doctor", "--json"]) == 0
@@ -163,6 +166,7 @@ def test_programs_are_shown_with_their_versions_and_a_missing_settings_file(
     assert "does not exist" not in capsys.readouterr().out
 
 
+@needs("accord_coder")
 def test_settings_that_cannot_be_read_do_not_stop_it(folder: Path, capsys: Out) -> None:
     settings_path().write_text("[agents")
     assert main(["doctor"]) == 1

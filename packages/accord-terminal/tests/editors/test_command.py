@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from accord.program import main
+from needs import needs
 from requirement import requirement
 
 ZED = '// mine\n{\n  "theme": "One Dark",\n}\n'
@@ -165,6 +166,7 @@ def test_missing_file_is_made(home: Path, editor: str, path: str, key: str) -> N
 
 
 @requirement("R-EDIT-02")
+@needs("accord_coder")
 def test_installed_agent_starts_without_the_environment_of_a_shell(zed: Path) -> None:
     assert main(["install", "zed"]) == 0
     text = zed.read_text().split("\n", 1)[1].replace("},\n}", "}\n}")

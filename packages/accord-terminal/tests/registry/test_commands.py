@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 
 from accord.program import main
-from accord_fleet.agent_words import spec_from_word
-from accord_inspector.command import agent_target
 from accord_terminal.install import editor_command
 from accord_terminal.toolkit.agent_names import (
     complete_name,
@@ -23,6 +21,7 @@ from accord_terminal.toolkit.agent_names import (
     named_agents,
     settings_path,
 )
+from needs import needs
 from registry.server import Registry, binary, entry, tar
 from requirement import requirement
 
@@ -84,13 +83,23 @@ def test_installed_agent_is_used_by_its_name_everywhere(offered: Registry, capsy
     assert capsys.readouterr().out == "hello\n"
     agent = find_agent("tiny", load_settings())
     assert agent.source == "installed"
-    assert spec_from_word("tiny").command == agent.argv
-    target = agent_target("tiny")
-    assert target is not None
-    assert target.words == list(agent.argv)
     assert editor_command(agent).args[-3:] == ("agents", "run", "tiny")
 
 
+@needs("accord_fleet", "accord_inspector")
+def test_installed_agent_is_used_by_its_name_in_other_packages(offered: Registry) -> None:
+    from accord_fleet.agent_words import spec_from_word
+    from accord_inspector.command import agent_target
+
+    assert main(["agents", "install", "tiny"]) == 0
+    argv = find_agent("tiny", load_settings()).argv
+    assert spec_from_word("tiny").command == argv
+    target = agent_target("tiny")
+    assert target is not None
+    assert target.words == list(argv)
+
+
+@needs("accord_coder")
 def test_run_is_the_agent_with_more_arguments(offered: Registry) -> None:
     offer(offered, env={"NOTE": "1"}, args=["--help"])
     assert main(["agents", "install", "tiny"]) == 0

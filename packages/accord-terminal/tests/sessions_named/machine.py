@@ -6,12 +6,14 @@ import asyncio
 import fcntl
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, chdir
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, chdir, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,13 +22,41 @@ import pytest
 from accord.program import main
 from accord_terminal.sessions.journal import Entry, JournalReader, Started, Updated
 from accord_terminal.sessions.records import Record, Store
-from forked import forked_starts
+from forked import STARTS, forked_starts
 
 T = TypeVar("T")
 
 PROGRAM = [sys.executable, "-m", "accord"]
 OWNER = "accord_terminal.sessions.owner.program"
 WAIT_S = 30.0
+
+
+@contextmanager
+def new_machine(patch: pytest.MonkeyPatch) -> Generator[Machine]:
+    """Give the sessions of a user, with short paths for the sockets; end their owners after it."""
+    base = Path(tempfile.mkdtemp(prefix="acc-", dir="/tmp")).resolve()
+    for name in ("work", "run", "state", "config", "starts"):
+        (base / name).mkdir()
+    patch.setenv("ACCORD_STATE", str(base / "state"))
+    patch.setenv("ACCORD_CONFIG", str(base / "config"))
+    patch.setenv("XDG_RUNTIME_DIR", str(base / "run"))
+    patch.setenv(STARTS, str(base / "starts"))
+    patch.chdir(base / "work")
+    found = Machine(base)
+    try:
+        yield found
+    finally:
+        for process in found.started:
+            process.kill()
+            process.wait()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
+        for pid in found.owners():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+                os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(base, ignore_errors=True)
 
 
 class Machine:

@@ -12,6 +12,7 @@ import pytest
 from rich.cells import cell_len
 
 from accord_terminal.sessions.records import FAILED, Record, Store, now
+from needs import needs
 from sessions_named.machine import Machine
 
 NAMES = (
@@ -79,6 +80,7 @@ def test_folder_of_another_user_is_refused(machine: Machine) -> None:
 
 
 @pytest.mark.slow
+@needs("accord_coder")
 def test_every_command_prints_json(machine: Machine, tmp_path: Path) -> None:
     def found(*words: str) -> Any:
         return json.loads(machine.ok("session", *words, "--json"))

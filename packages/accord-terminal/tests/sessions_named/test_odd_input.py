@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from accord.program import main
 from accord_terminal.sessions.cli.transfer import Archive
 from accord_terminal.sessions.records import Record, Store, now
+from needs import needs
 from sessions_named.machine import PROGRAM, Machine, eventually
 
 pytestmark = pytest.mark.slow
@@ -189,6 +190,7 @@ def test_export_into_a_file_of_another_user_warns_and_writes_it(
     assert "earlier" not in text
 
 
+@needs("accord_coder")
 def test_fork_of_a_closed_session_is_open(machine: Machine) -> None:
     machine.ok("session", "new", "-s", "fix", "--agent", "accord")
     machine.ok("session", "prompt", "-s", "fix", "help")

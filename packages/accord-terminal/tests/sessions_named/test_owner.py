@@ -26,6 +26,7 @@ from accord_terminal.sessions.records import (
     is_locked,
     socket_path,
 )
+from needs import needs
 from requirement import requirement
 from sessions_named.machine import Machine, eventually, hold_lock
 
@@ -93,6 +94,7 @@ def test_killed_owner_loses_nothing_that_was_shown(machine: Machine) -> None:
 
 @requirement("R-NAMED-05")
 @pytest.mark.parametrize("protocol", ["1", "2"])
+@needs("accord_coder")
 def test_next_call_restores_the_session_if_the_agent_can(machine: Machine, protocol: str) -> None:
     machine.ok("session", "new", "-s", "fix", "--agent", "accord", "--protocol", protocol)
     machine.ok("session", "prompt", "-s", "fix", "help")

@@ -12,6 +12,7 @@ import pytest
 
 from accord_terminal.sessions.cli.transfer import exported
 from accord_terminal.sessions.records import Record
+from needs import needs
 from requirement import requirement
 from sessions_named.machine import Machine
 
@@ -113,6 +114,7 @@ def test_fork_of_an_agent_without_a_store_is_refused(machine: Machine) -> None:
     assert [record.name for record in machine.store] == ["fix"]
 
 
+@needs("accord_coder")
 def test_fork_of_an_agent_that_stores_its_sessions(machine: Machine) -> None:
     machine.ok("session", "new", "-s", "fix", "--agent", "accord")
     machine.ok("session", "prompt", "-s", "fix", "help")

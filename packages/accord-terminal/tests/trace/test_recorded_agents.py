@@ -18,6 +18,7 @@ from accord_trace.replay import ReplayedAgent
 from accord_trace.replay.client import ClientReplay
 from accord_trace.replay.script import read_scripts
 from accord_trace.stats import stats_of
+from needs import needs
 from project import ROOT
 from requirement import requirement
 
@@ -126,6 +127,7 @@ def prompts(path: Path) -> list[str]:
     return found
 
 
+@needs("accord_conformance")
 def test_exported_tests_pass_without_the_agents(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ from accord.program import COMMANDS, load_command
 from accord_terminal.click_group import main
 from accord_trace import Recording, open_trace
 from accord_trace.importing import import_records
+from needs import needs
 from on_a_terminal import on_a_terminal
 from project import ROOT
 from requirement import requirement
@@ -208,6 +209,7 @@ async def record_turns(path: Path) -> None:
 
 
 @requirement("R-TRACE-04")
+@needs("accord_conformance")
 def test_export_as_pytest_passes_with_the_recording_and_the_same_agent(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -33,7 +33,6 @@ from accord.script_agent.agent import ScriptAgent
 from accord.transports.memory import pair
 from accord.types import convert_v1, convert_v2
 from accord.wire.codec import to_builtins
-from accord_terminal.ask.views import event_line
 from agent.harness import BOTH, V1, connect_client
 from raw_peer import QUICK
 from versions import only
@@ -190,15 +189,6 @@ async def test_meta_of_other_updates_is_in_their_events(version: int) -> None:
             assert event.meta == meta, event
     again = read(types.ToolCallUpdate(tool_call_id="t", meta={"b": 2}), Transcript())
     assert again.changed == ("meta",)
-
-
-def test_json_line_has_the_meta_of_its_event() -> None:
-    assert event_line(Text("a")) == {"event": "text", "text": "a", "message_id": None}
-    line = event_line(Text("a", None, NOTES["annotations"], {"b": 1}, {"c": 2}))
-    assert line["annotations"]["audience"] == ["user"]
-    assert (line["content_meta"], line["meta"]) == ({"b": 1}, {"c": 2})
-    tool = accord.ToolCall(id="t", content=(TextContent("x", meta={"a": 1}),))
-    assert type(event_line(tool)["content"][0]) is str
 
 
 @BOTH

@@ -246,8 +246,10 @@ async def test_setting_a_provider_replaces_all_its_values(version: int) -> None:
 @pytest.mark.parametrize(("provider_id", "api_type"), [("main", "anthropic"), ("other", "openai")])
 async def test_invalid_provider_is_rejected(version: int, provider_id: str, api_type: str) -> None:
     async with connect_client(Routed(), version) as client:
-        with pytest.raises(InvalidParams):
+        with pytest.raises(InvalidParams) as caught:
             await set_provider(client, provider_id, api_type)
+        unknown = {"apiType": api_type} if provider_id == "main" else {"providerId": provider_id}
+        assert caught.value.data == unknown
 
 
 @BOTH

@@ -243,6 +243,26 @@ async def test_always_decision_is_not_asked_again() -> None:
     assert len(asked) == 4
 
 
+async def test_always_decision_is_for_one_command_or_one_title() -> None:
+    asked: list[PermissionRequest] = []
+
+    def always(asking: PermissionRequest) -> Any:
+        asked.append(asking)
+        return "allow_always"
+
+    policy = remember(always)
+    for command in ("git status", "git status", "rm -rf /"):
+        await decided(policy, request("execute", command=command))
+    assert [one.tool_call and one.tool_call.raw_input for one in asked] == [
+        {"command": "git status"},
+        {"command": "rm -rf /"},
+    ]
+    asked.clear()
+    for title in ("Use the network?", "Use the network?", "Leave the sandbox?"):
+        await decided(policy, replace(request(), title=title, tool_call=None))
+    assert [one.title for one in asked] == ["Use the network?", "Leave the sandbox?"]
+
+
 async def test_user_is_asked_one_question_at_a_time() -> None:
     asking = 0
 

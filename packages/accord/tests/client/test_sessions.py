@@ -25,7 +25,6 @@ from accord import (
     Text,
     UserText,
 )
-from accord_terminal.toolkit.session_setup import apply_session_options
 from client.wire_agents import BOTH, agent_by_hand, update
 from quirk import quirk
 from raw_peer import RawPeer
@@ -390,17 +389,6 @@ async def test_modes_and_an_option_of_another_category_with_the_id_mode(kind: st
             raw.tell(*update("s1", sessionUpdate="config_option_update", configOptions=fast))
             assert isinstance(await anext(events), OptionsChanged)
             assert values() == {"session_mode": "ask", "mode": shown("fast")}
-        for flags, sent in (
-            ({"mode": "Code", "options": []}, "session/set_mode"),
-            ({"mode": None, "options": ["session_mode=ask"]}, "session/set_mode"),
-            (
-                {"mode": None, "options": [f"mode={'on' if kind == 'boolean' else 'slow'}"]},
-                "session/set_config_option",
-            ),
-        ):
-            work = apply_session_options(session, model=None, **flags)  # of `accord ask`
-            request, _ = await answering(raw, work, slow)
-            assert request["method"] == sent
 
 
 @requirement("R-MODE-04", "R-CONF-04")

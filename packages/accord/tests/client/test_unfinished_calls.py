@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from accord import ClientSession, ConnectionLost, StateChanged, ToolCall, Transcript
-from accord_chat.lines.words import status_word
-from accord_terminal.toolkit.tool_rows import title_rows, tool_call_parts
 from client.wire_agents import BOTH, agent_by_hand, update
 from client.wire_agents import opened as open_session
 from raw_peer import RawPeer
@@ -183,15 +181,7 @@ async def test_v1_calls_are_not_finished_if_the_agent_dies() -> None:
         assert statuses(session) == {"a": WORDS}
 
 
-def test_every_view_says_that_a_call_is_not_finished() -> None:
+def test_transcript_says_that_a_call_is_not_finished() -> None:
     call = ToolCall(id="a", title="Edit", status="in_progress", unfinished=True)
-    transcript = Transcript.from_events([call])
-    for text in (
-        status_word(call),
-        "".join(row.text for row in title_rows(call, None)),
-        "\n".join(tool_call_parts(call, "/")),
-        transcript._repr_markdown_(),
-        str(call),
-    ):
-        assert WORDS in text
-        assert WORDS not in text.replace(WORDS, "", 1)
+    for text in (Transcript.from_events([call])._repr_markdown_(), str(call)):
+        assert text.count(WORDS) == 1

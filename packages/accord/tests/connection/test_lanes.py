@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from accord.connection.connection import Connection
+from accord.connection.lanes import Backlogs
+from accord.connection.limits import Limits
 from accord.errors import ConnectionClosed
 from event_loop import drain_event_loop
 from raw_peer import (
@@ -384,3 +386,13 @@ async def test_messages_after_a_handler_that_cancels_itself_are_answered() -> No
         current[0].cancel()
         assert (await sides.other.get())["error"]["code"] == -32800
         assert await prompt == "end_turn"
+
+
+def test_full_backlog_is_read_again_at_half_of_its_bound() -> None:
+    for limits in (Limits(backlog_messages=4), Limits(backlog_bytes=4 * 1000)):
+        backlog = Backlogs(limits, lambda: None).open("s", lambda error: None)
+        for _ in range(5):
+            backlog.add(700)  # 1000 with what is added for each message
+        while backlog.is_full:
+            backlog.remove(700)
+        assert backlog.items == 2, limits

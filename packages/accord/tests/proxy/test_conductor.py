@@ -20,6 +20,7 @@ from accord.proxy.stage import Stage
 from accord.script_agent.agent import ScriptAgent
 from accord.testing import Recorder
 from accord.transports.memory import MemoryTransport, pair
+from needs import needs
 from requirement import requirement
 
 AGENT = ScriptAgent
@@ -59,6 +60,7 @@ async def test_proxy_written_by_hand_works_in_each_dialect(dialect: str) -> None
     assert await _streams(parts) == ["1 ", "2 ", "3 "]
 
 
+@needs("accord_terminal")
 async def test_chain_is_a_component() -> None:
     inner = [sys.executable, "-m", "accord", "chain", PASSES, f"{sys.executable} {BY_HAND} rust"]
     assert await _streams(chain(inner, chain(_Passes(), AGENT))) == ["1 ", "2 ", "3 "]

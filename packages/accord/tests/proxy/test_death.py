@@ -18,6 +18,7 @@ import pytest
 from accord import Chain, Text, chain, component, connect
 from accord.errors import AccordError
 from accord.proxy.conductor import Component
+from needs import needs
 from requirement import requirement
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -96,6 +97,7 @@ async def _prompts(session: Any) -> None:
     ],
     ids=["editor-kill", "conductor-kill", "conductor-term"],
 )
+@needs("accord_terminal")
 def test_killed_end_of_a_chain_leaves_no_process_and_no_caller(
     victim: str, number: int, result: str | None
 ) -> None:

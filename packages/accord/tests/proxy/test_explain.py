@@ -15,6 +15,7 @@ from accord.proxy import chain as explain_module
 from accord.proxy.chain import description_lines, explain
 from accord.proxy.handlers import DESCRIBE, TypedStage
 from accord.proxy.stage import Port, RawRequest, RawResponse, Stage
+from needs import needs
 
 
 class Glossary(Proxy):
@@ -100,6 +101,14 @@ async def test_steering_is_shown_and_withheld_by_a_proxy_of_prompts() -> None:
     assert advertised not in picture
 
 
+async def test_capabilities_that_the_client_sees_are_listed() -> None:
+    picture = await explain(chain(Glossary(), Silent).components)
+    _, _, seen = picture.partition("The client sees an agent of protocol version 2:\n")
+    assert "  session" in seen
+    assert all(line.startswith("  ") for line in seen.splitlines())
+
+
+@needs("accord_terminal")
 async def test_proxies_of_a_chain_that_is_a_component_are_named(tmp_path: Path) -> None:
     program = tmp_path / "two.py"
     program.write_text(

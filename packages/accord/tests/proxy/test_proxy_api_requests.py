@@ -309,6 +309,35 @@ async def test_capabilities_are_taken_away_and_the_version_stays(version: int) -
         assert (await talk.client_gets())["error"] == {"code": 5, "message": "m", "data": [1.0]}
 
 
+class Inherits(Proxy):
+    """Returns the capabilities that the base class returns."""
+
+    def client_capabilities_v1(self, offered: Any) -> Any:
+        return super().client_capabilities_v1(offered)
+
+    def client_capabilities_v2(self, offered: Any) -> Any:
+        return super().client_capabilities_v2(offered)
+
+    def agent_capabilities_v1(self, offered: Any) -> Any:
+        return super().agent_capabilities_v1(offered)
+
+    def agent_capabilities_v2(self, offered: Any) -> Any:
+        return super().agent_capabilities_v2(offered)
+
+
+@both_versions
+async def test_capabilities_of_the_base_class_are_what_was_offered(version: int) -> None:
+    async with conversation(Inherits().stage(), version=version, initialize=False) as talk:
+        client = {"terminal": True} if version == 1 else {"elicitation": {"form": {}}}
+        params, response = await talk.initialize(**client)
+        if version == 1:
+            assert params["clientCapabilities"] == client
+            assert response["result"]["agentCapabilities"] == {"loadSession": True, "x": 2}
+        else:
+            assert params["capabilities"] == client
+            assert response["result"]["capabilities"] == {"session": {"x": 2}}
+
+
 async def test_unknown_version_is_refused() -> None:
     async with conversation(Capabilities().stage(), initialize=False) as talk:
         talk.ask_agent("initialize", {"protocolVersion": 1})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -307,6 +308,47 @@ async def test_update_that_raises_fails_the_turn_and_passes_nothing(
             assert got["stopReason"] == "error"
         assert got["error"]["message"] == "The proxy failed: Filters.update raised an exception"
         assert not any(f'"{text}"'.encode() in bytes(f) for f in talk.ends.at_client.frames)
+
+
+class Swallows(Filters):
+    async def prompt(self, turn: ProxyTurn, forward: Forward) -> str:
+        with suppress(RequestError):
+            await forward()
+        return "end_turn"
+
+
+@both_versions
+async def test_prompt_that_catches_the_error_of_update_fails_all_the_same(version: int) -> None:
+    async with conversation(Swallows().stage(), version=version) as talk:
+        talk.prompt()
+        asked = await talk.agent_gets()
+        talk.text("raise")
+        assert (await talk.agent_gets())["method"] == "session/cancel"
+        await talk.end_turn(asked, "cancelled")
+        got = await talk.client_gets()
+        if version == 2:
+            got = (await talk.client_gets())["params"]["update"]
+        assert got["error"]["message"] == "The proxy failed: Swallows.update raised an exception"
+
+
+class Works(Proxy):
+    async def prompt(self, turn: ProxyTurn, forward: Forward) -> str:
+        await forward()
+        await turn.say("working")
+        await asyncio.Event().wait()
+        return "end_turn"
+
+
+@both_versions
+@requirement("R-CANCEL-05")
+async def test_cancel_ends_what_a_proxy_does_after_the_turn_of_the_agent(version: int) -> None:
+    async with conversation(Works().stage(), version=version) as talk:
+        talk.prompt()
+        await talk.end_turn(await talk.agent_gets())
+        while "working" not in str(await talk.client_gets()):
+            pass
+        talk.tell_agent("session/cancel", {"sessionId": SESSION})
+        assert await talk.turn_ended() == "cancelled"
 
 
 class Follows(Proxy):

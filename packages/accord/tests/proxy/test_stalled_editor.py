@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from needs import needs
 from proxy.test_death import PASSES, PROGRAMS, descendants
 from requirement import requirement
 
@@ -23,6 +24,7 @@ MAX_GROWTH_KB = 8_000  # usual: 2,000
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @requirement("R-PROXY-19")
+@needs("accord_terminal")
 def test_editor_that_does_not_read_stops_the_agent_and_memory_stays_flat(tmp_path: Path) -> None:
     sent = tmp_path / "sent"
     agent = [sys.executable, str(PROGRAMS / "flooding_agent.py"), str(sent), str(COUNT)]

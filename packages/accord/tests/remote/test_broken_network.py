@@ -22,6 +22,7 @@ from accord.transports import http as http_streams
 from accord.transports.registry import RemoteOptions
 from accord.transports.websocket import websocket
 from event_loop import poll_until
+from needs import needs
 from remote.servers import hypercorn
 from remote.tcp_proxy import TcpProxy, tcp_proxy
 from remote.test_reconnect import Changes
@@ -108,6 +109,7 @@ async def served(
 
 @requirement("R-WS-17")
 @pytest.mark.parametrize(("scheme", "version"), [("ws", 1), ("http", 2)])
+@needs("accord_terminal")
 async def test_server_that_is_killed_during_a_turn(
     tmp_path: Path, scheme: str, version: int
 ) -> None:
@@ -136,6 +138,7 @@ async def test_server_that_is_killed_during_a_turn(
 
 
 @pytest.mark.parametrize(("scheme", "version"), [("ws", 2), ("http", 1)])
+@needs("accord_terminal")
 async def test_server_that_is_killed_during_a_load(
     tmp_path: Path, scheme: str, version: int
 ) -> None:
@@ -160,6 +163,7 @@ async def test_server_that_is_killed_during_a_load(
 
 
 @pytest.mark.parametrize("scheme", ["ws", "http"])
+@needs("accord_terminal")
 async def test_server_that_is_killed_during_a_request_and_stays_away(
     tmp_path: Path, scheme: str
 ) -> None:

@@ -24,6 +24,7 @@ from accord.remote.access import ConnectionLimits
 from accord.remote.asgi import RemoteApp
 from accord.version import ProtocolVersion
 from event_loop import POLL_S
+from needs import needs
 from remote.servers import hypercorn
 
 TOKEN = "a token of a test, long enough"
@@ -243,6 +244,7 @@ AGENTS = {"object": ["waiting:Waiting"], "process": ["--", sys.executable, "wait
 @pytest.mark.parametrize(
     ("agent", "version"), [(AGENTS["object"], 1), (AGENTS["process"], 2)], ids=AGENTS
 )
+@needs("accord_terminal")
 async def test_sigterm_lets_the_running_turn_finish_and_exits_with_0(
     tmp_path: Path, agent: list[str], version: ProtocolVersion
 ) -> None:
@@ -264,6 +266,7 @@ async def test_sigterm_lets_the_running_turn_finish_and_exits_with_0(
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 @pytest.mark.parametrize("agent", AGENTS.values(), ids=AGENTS)
+@needs("accord_terminal")
 async def test_second_signal_ends_the_server_at_once(tmp_path: Path, agent: list[str]) -> None:
     token = TOKEN.replace(" ", "-")
     async with (

@@ -18,6 +18,7 @@ from accord import Agent, Turn
 from accord.errors import TransportError
 from accord.remote.access_log import LogFormatter
 from event_loop import Changing
+from needs import needs
 from remote.test_websocket import TOKEN, serving
 from requirement import requirement
 
@@ -107,6 +108,7 @@ async def test_refused_request_has_a_line_without_its_query(lines: Lines) -> Non
     first, second = lines.events("request")
     assert (first["status"], first["path"]) == (401, "/acp")
     assert second["status"] == 404
+    assert first["client"] == second["client"] == "127.0.0.1"
     text = "".join(lines.text)
     assert "secret-query" not in text
     assert "wrong-token" not in text
@@ -121,6 +123,7 @@ def test_line_of_text_has_one_field_per_name() -> None:
     assert text == '1970-01-01T00:00:00.250Z open principal="a b"'
 
 
+@needs("accord_terminal")
 def test_program_logs_as_json(tmp_path: Path) -> None:
     (tmp_path / "hello.py").write_text(
         "from accord import Agent\n\n\nclass Hello(Agent):\n"

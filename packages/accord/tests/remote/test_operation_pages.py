@@ -26,6 +26,7 @@ import accord
 from codeblocks import Block, extract
 from event_loop import poll_until
 from free_ports import free_ports
+from needs import needs
 from project import ROOT
 
 TOKEN = "a-token-for-the-how-tos-of-this-test"
@@ -190,6 +191,7 @@ def test_service_gives_its_agents_time_to_end() -> None:
     assert service["KillMode"] == "mixed"
 
 
+@needs("accord_terminal")
 def test_service_is_started_by_its_socket(tmp_path: Path) -> None:
     """Runs the command of the unit as systemd does: with the socket, after a client connects."""
     _, _, line = units(tmp_path)
@@ -220,6 +222,7 @@ def test_service_is_started_by_its_socket(tmp_path: Path) -> None:
 @pytest.mark.skipif(
     shutil.which("systemd-socket-activate") is None, reason="needs systemd-socket-activate"
 )
+@needs("accord_terminal")
 def test_program_of_systemd_activates_the_server(tmp_path: Path) -> None:
     (tmp_path / "gardener.py").write_text(file("run-in-a-container.md", "gardener.py"))
     path = tmp_path / "agent.sock"

@@ -56,6 +56,16 @@ class Collected:
         self.tracers = TracerProvider()
         self.tracers.add_span_processor(SimpleSpanProcessor(self._exporter))
 
+    def units(self) -> dict[str, str]:
+        """Return the unit of each metric that has been measured."""
+        data = self._reader.get_metrics_data()
+        return {
+            metric.name: metric.unit
+            for resource in (data.resource_metrics if data else ())
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+        }
+
     def points(self, name: str) -> list[tuple[dict[str, Any], Any]]:
         """Return the attributes and the value, or count, of each point of a metric."""
         data = self._reader.get_metrics_data()
@@ -101,6 +111,9 @@ async def test_connection_and_turn_are_counted_and_traced(
         await collected.until_closed()
     assert collected.points("acp.server.connections") == [(transport, 0)]
     assert collected.points("acp.server.turns") == [(transport, 0)]
+    units = collected.units()
+    assert {units[f"acp.server.{what}.duration"] for what in ("connection", "turn")} == {"s"}
+    assert units["acp.server.io"] == "By"
     ended = {**transport, "acp.stop_reason": "end_turn"}
     assert collected.points("acp.server.turn.duration") == [(ended, 1)]
     assert collected.points("acp.server.connection.duration") == [(transport, 1)]
@@ -179,6 +192,7 @@ async def test_reader_that_is_late_is_a_stall(collected: Collected) -> None:
         while json.loads(await connection.recv()).get("id") != 3:
             pass
     await collected.until_closed()
+    assert collected.units()["acp.server.stall.duration"] == "s"
     ((_, stalls),) = collected.points("acp.server.stall.duration")
     assert stalls >= 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import sys
@@ -11,7 +12,11 @@ from typing import Any
 import pytest
 
 import accord
-from accord.remote.guarded_transport import McpPolicy
+from accord.errors import RequestError
+from accord.remote.guarded_transport import FrameGuard, GuardedTransport, McpPolicy
+from accord.testing import Recorder
+from accord.transports.base import Frame
+from accord.transports.memory import pair
 from remote.attackers import Recording, raw, serving
 from remote.http_peer import http_peer
 from requirement import requirement
@@ -297,3 +302,34 @@ async def test_notification_that_names_servers_is_dropped(tmp_path: Path) -> Non
         note = {"jsonrpc": "2.0", "method": "_x/set", "params": {"mcpServers": [STDIO]}}
         await client.send(note)
         assert (await client.request("after"))["result"] == ["initialize", "after"]
+
+
+class Waits(FrameGuard):
+    """Checks each frame for as long as the test likes."""
+
+    def __init__(self) -> None:
+        self.may_pass = asyncio.Event()
+
+    def concerns(self, frame: Frame) -> bool:
+        return True
+
+    async def refusal(self, message: dict[str, Any]) -> RequestError | None:
+        await self.may_pass.wait()
+        return None
+
+
+async def test_end_of_input_waits_for_the_frames_before_it() -> None:
+    here, there = pair()
+    guard, heard = Waits(), Recorder()
+    guarded = GuardedTransport(there, [guard])
+    await guarded.start(heard)
+    frame = b'{"jsonrpc":"2.0","method":"_a"}'
+    guarded.frames_received([frame])  # as the other transport does
+    guarded.eof_received(None)
+    await asyncio.sleep(0)
+    assert not heard.ended
+    guard.may_pass.set()
+    await heard.until(lambda: heard.ended)
+    assert heard.frames == [frame]
+    await guarded.aclose()
+    await here.aclose()

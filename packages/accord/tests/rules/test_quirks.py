@@ -12,6 +12,7 @@ import pytest
 
 from accord.rules import quirks
 from accord.rules.quirks import QUIRKS, has_quirk, tolerates
+from needs import needs
 from project import ROOT, SOURCES
 from requirement import own_test_files, rules
 
@@ -54,6 +55,7 @@ def test_rows_are_used_by_code_and_shown_by_a_test() -> None:
     assert QUIRKS.keys() - shown == set(), "no test shows these"
 
 
+@needs("accord_conformance")
 def test_rows_have_their_program_behaviour_and_evidence() -> None:
     headings = HEADINGS.read_text("utf-8")
     for row in QUIRKS.values():

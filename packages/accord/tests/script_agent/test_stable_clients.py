@@ -16,8 +16,6 @@ from accord.schema import json_schema
 from accord.script_agent.agent import ScriptAgent
 from accord.script_agent.registry import COMMANDS
 from accord.transports.memory import pair
-from accord_coder.agent import Coder
-from accord_coder.settings import Settings
 from raw_peer import QUICK
 from versions import only
 
@@ -184,7 +182,9 @@ async def test_client_without_unstable_capabilities_receives_only_the_listed_exc
         agent: Agent = ScriptAgent()
         prompts = _prompts()
     else:
-        agent = Coder(Settings(data=tmp_path / "data"))
+        coder = pytest.importorskip("accord_coder.agent", reason="needs accord_coder")
+        settings = pytest.importorskip("accord_coder.settings").Settings(data=tmp_path / "data")
+        agent = coder.Coder(settings)
         prompts = ["hello", "/help"]
     stable = _Stable(version)
     methods: set[str] = set()

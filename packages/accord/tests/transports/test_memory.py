@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import asyncio
+
 from accord.testing import Recorder, TransportContract
 from accord.transports.base import Transport
-from accord.transports.memory import pair
+from accord.transports.memory import ServedTransport, pair
 
 loops = ("asyncio",)  # it uses nothing in which they differ
 
@@ -53,3 +55,25 @@ async def test_congestion_ends_when_the_peer_closes() -> None:
     await there.aclose()
     await heard.until(lambda: heard.writable_calls == 1)
     assert not here.congested
+
+
+async def test_frames_of_a_served_peer_wait_while_reading_is_paused() -> None:
+    wrote, may_end = asyncio.Event(), asyncio.Event()
+
+    async def serve(there: Transport) -> None:
+        await there.start(Recorder())
+        there.write([b"1"])
+        wrote.set()
+        await may_end.wait()
+
+    here, heard = ServedTransport(serve), Recorder()
+    await here.start(heard)
+    here.pause_reading()
+    await wrote.wait()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not heard.frames
+    here.resume_reading()
+    await heard.until(lambda: heard.frames == [b"1"])
+    may_end.set()
+    await here.aclose()

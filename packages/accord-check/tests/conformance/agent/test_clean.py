@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from accord_coder.agent import Coder
-from accord_coder.settings import Settings
 from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.rules.manifest import requirements
 from conformance.agent.filtered_agent import MessageFilter, broken, check
@@ -33,8 +31,10 @@ async def test_script_agent_in_memory_conforms() -> None:
 
 @pytest.mark.slow
 async def test_coding_agent_in_memory_conforms(tmp_path: Path) -> None:
+    coder = pytest.importorskip("accord_coder.agent", reason="needs accord_coder")
+    Settings = pytest.importorskip("accord_coder.settings").Settings  # noqa: N806  # a class
     settings = Settings(model="demo", data=tmp_path, config=tmp_path)
-    result = await check_in_memory(serving(lambda: Coder(settings)), "coder.toml")
+    result = await check_in_memory(serving(lambda: coder.Coder(settings)), "coder.toml")
     assert broken(result) == {}
     assert odd_outcomes(result) == []
     assert result.unsupported == {}

@@ -23,6 +23,7 @@ from conformance.agent.filtered_agent import (
     MessageFilter,
     StableProvidersAgent,
 )
+from needs import needs
 from requirement import requirement
 
 # Scenarios whose prompts have a purpose, and what is missing if the agent only ends its turns.
@@ -274,6 +275,7 @@ async def test_agent_that_fails_only_some_prompts_fails_the_run() -> None:
     assert verdict(result).status == 1
 
 
+@needs("accord_coder")
 def test_demonstration_agent_ends_the_check_without_a_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -17,11 +17,18 @@ from accord_chat.view.app import ChatApp
 from accord_chat.view.permission_panel import PermissionPanel
 from accord_terminal.sessions import open_session
 from chat.chats import Typist, typing_at
+from forked import forked_programs
 from requirement import requirement
-from sessions_named.machine import Machine
+from sessions_named.machine import Machine, new_machine
 
 pytestmark = pytest.mark.slow
 VERSIONS = pytest.mark.parametrize("protocol", ["1", "2"])
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Generator[Machine]:
+    with forked_programs(), new_machine(monkeypatch) as found:
+        yield found
 
 
 @asynccontextmanager

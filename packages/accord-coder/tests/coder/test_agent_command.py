@@ -134,16 +134,3 @@ def test_login_accepts_only_known_providers() -> None:
     done = run("--login", "nobody")
     assert done.returncode == 1
     assert "unknown provider" in done.stderr
-
-
-def test_ask_without_agent_uses_the_coder(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("one\ntwo\n")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "accord", "ask", "read notes.txt"],
-        cwd=tmp_path,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=50,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "notes.txt" in done.stdout + done.stderr

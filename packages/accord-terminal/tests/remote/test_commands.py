@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 import accord
+from needs import needs
 from remote.commands import run
 from requirement import requirement
 from versions import only
@@ -189,6 +190,7 @@ def test_agent_is_served_at_another_path(folder: Path) -> None:
 
 
 @requirement("R-SEC-06")
+@needs("accord_conformance")
 def test_token_is_read_from_a_file_and_never_printed(folder: Path) -> None:
     token = "a-token-from-a-file-of-this-test"
     (folder / "token").write_text(f"{token}\n")
@@ -228,6 +230,7 @@ def test_server_that_does_not_listen_is_explained() -> None:
 
 
 @requirement("R-SEC-04")
+@needs("accord_conformance")
 def test_check_names_the_server_that_cannot_be_tested(served: tuple[str, str]) -> None:
     url, _token = served
     for address in (url, url.replace("ws://", "http://")):

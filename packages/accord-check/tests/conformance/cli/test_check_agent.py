@@ -18,10 +18,12 @@ import pytest
 from accord.program import COMMANDS, load_command
 from accord_conformance.agent.settings import template
 from accord_terminal.click_group import main
+from needs import needs
 from project import ROOT
 
 SCRIPT = (sys.executable, "-m", "accord", "agent", "script")
 EXAMPLES = ROOT / "examples/check"
+AGENTS = str(ROOT / "packages/accord-terminal/tests/cli/agents.py")
 # An agent of version 1 that answers everything else with both a result and an error.
 WRONG = """
 import json, sys
@@ -250,7 +252,7 @@ def test_agent_that_never_responds_fails(capsys: pytest.CaptureFixture[str]) -> 
 def test_agent_that_requires_login_has_its_own_exit_status(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    shy = (sys.executable, str(Path(__file__).with_name("agents.py")), "shy", "1")
+    shy = (sys.executable, AGENTS, "shy", "1")
     words = ("agent", "--version", "1", "--only", "prompts/text", "--only", "sessions/new")
     status, out, _ = run(capsys, *words, "--", *shy)
     assert status == 3
@@ -295,7 +297,7 @@ OF_PROCESSES = ("prompts/text", "terminals", "malformed/lines", "shutdown")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["script", "coder"])
+@pytest.mark.parametrize("name", ["script", pytest.param("coder", marks=needs("accord_coder"))])
 def test_bundled_agents_conform_as_processes(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,

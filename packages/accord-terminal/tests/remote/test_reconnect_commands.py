@@ -15,7 +15,12 @@ from remote.test_reconnect import remembering
 from requirement import requirement
 from versions import only
 
-pytestmark = pytest.mark.usefixtures("closing_is_quick")
+
+@pytest.fixture(autouse=True)
+def closing_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not wait long for a peer that does not read."""
+    monkeypatch.setattr("accord.remote.asgi_socket.FLUSH_S", 1.0)
+    monkeypatch.setattr("accord.transports.websocket_base.CLOSE_S", 1.0)
 
 
 @requirement("R-WS-17")
