@@ -69,7 +69,7 @@ class Composer(TextArea):
         def __init__(self, text: str, sending: Sending | None = None) -> None:
             super().__init__()
             self.text = text
-            self.sending = sending  # while the agent works
+            self.sending: Sending | None = sending  # while the agent works
 
     class Moved(Message):
         """The text or the cursor has changed."""
