@@ -53,7 +53,9 @@ _WRITE = """printf %s {data} | base64 -d 1<>{folder}/in"""
 _STOP = """\
 d={folder}; p=$(cat "$d/pid")
 kill -TERM "-$p" 2>/dev/null || kill -TERM "$p" 2>/dev/null
-i=0; while [ $i -lt 5 ] && kill -0 "$p" 2>/dev/null; do i=$((i+1)); sleep 0.2 2>/dev/null || sleep 1; done
+i=0; while [ $i -lt 5 ] && kill -0 "$p" 2>/dev/null; do
+    i=$((i+1)); sleep 0.2 2>/dev/null || sleep 1
+done
 kill -KILL "-$p" 2>/dev/null || kill -KILL "$p" 2>/dev/null
 rm -rf "$d"
 """
@@ -75,7 +77,7 @@ class CommandTransport(Transport):
     """Carries messages to an agent that `run` can start, by commands.
 
     `run` is called with a script of the shell and with environment variables, and returns what the
-    script wrote; no script takes longer than about ten seconds. `argv` and `env` are those of the agent,
+    script wrote; no script takes longer than about ten seconds. `argv` and `env` are the agent's,
     `cwd` is the directory in which it is started. Closing the transport ends the agent: SIGTERM,
     and SIGKILL after a second.
     """
@@ -157,7 +159,7 @@ class CommandTransport(Transport):
         """Run a script; raise `TransportError` if it fails."""
         try:
             result = await self._run(script, env or {})
-        except Exception as error:  # noqa: BLE001  # whatever a sandbox raises
+        except Exception as error:  # whatever a sandbox raises
             raise TransportError(f"{self._argv[0]} is out of reach: {error}") from error
         if check and result.status != 0:
             said = result.stderr.strip() or result.stdout.strip() or f"status {result.status}"
