@@ -106,7 +106,7 @@ class AcpAgent(BaseAgent):
             async with accord.connect(transport, permissions=self._policies) as connected:
                 agent, self._version = connected.info.name, connected.info.version
                 session = await connected.new_session(
-                    cwd=cwd, mcp_servers=[_mcp_server(one) for one in self.mcp_servers]
+                    cwd=cwd, mcp_servers=[self._mcp_server(one) for one in self.mcp_servers]
                 )
                 if self._mode is not None:
                     await session.set_mode(self._mode)
@@ -137,12 +137,12 @@ class AcpAgent(BaseAgent):
         context.n_output_tokens = used.get("completion_tokens")
         context.cost_usd = used.get("cost_usd")
 
-
-def _mcp_server(given: MCPServerConfig) -> McpServer:
-    match given.transport:
-        case "stdio":
+    def _mcp_server(self, given: MCPServerConfig) -> McpServer:
+        """Return a server of the task; the values of its headers go to the agent alone."""
+        if given.transport == "stdio":
             return McpServerStdio(given.name, given.command or "", tuple(given.args))
-        case "sse":
-            return McpServerSse(given.name, given.url or "")
-        case _:
-            return McpServerHttp(given.name, given.url or "")
+        known = self.mcp_header_env
+        names = known.refs.get(given.name, {})
+        headers = {name: known.env[variable] for name, variable in names.items()}
+        kind = McpServerSse if given.transport == "sse" else McpServerHttp
+        return kind(given.name, given.url or "", headers)
