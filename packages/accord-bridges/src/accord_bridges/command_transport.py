@@ -32,9 +32,10 @@ d=$(mktemp -d "${{TMPDIR:-/tmp}}/accord-XXXXXX")
 mkfifo "$d/in"; : >"$d/out"; : >"$d/err"
 {cd}
 $(command -v setsid || true) sh -c '
-    d=$1; shift; echo $$ >"$d/pid"
-    "$@" 0<>"$d/in" >"$d/out" 2>"$d/err"
-    echo $? >"$d/code"; mv "$d/code" "$d/exit"
+    d=$1; shift; exec 3<>"$d/in"
+    "$@" 3>&- <"$d/in" >"$d/out" 2>"$d/err" &
+    echo $! >"$d/pid"; echo $$ >"$d/shell"
+    wait $!; echo $? >"$d/code"; mv "$d/code" "$d/exit"
 ' sh "$d" {argv} </dev/null >/dev/null 2>&1 &
 echo "$d"
 """
@@ -50,13 +51,19 @@ echo "${{s:-running}}"
 tail -c +{start} "$d/out" | head -c {limit} | base64
 """
 _WRITE = """printf %s {data} | base64 -d 1<>{folder}/in"""
+# The shell holds the pipe open: without it, the agent reads the end of its input.
 _STOP = """\
-d={folder}; p=$(cat "$d/pid")
-kill -TERM "-$p" 2>/dev/null || kill -TERM "$p" 2>/dev/null
-i=0; while [ $i -lt 5 ] && kill -0 "$p" 2>/dev/null; do
-    i=$((i+1)); sleep 0.2 2>/dev/null || sleep 1
-done
-kill -KILL "-$p" 2>/dev/null || kill -KILL "$p" 2>/dev/null
+d={folder}; p=$(cat "$d/pid"); s=$(cat "$d/shell"); i=0
+gone() {{
+    while kill -0 "$p" 2>/dev/null; do
+        [ $i -ge $1 ] && return 1
+        i=$((i+1)); sleep 0.1 2>/dev/null || sleep 1
+    done
+}}
+kill -KILL "$s" 2>/dev/null
+gone 50 || {{ kill -TERM "-$s" || kill -TERM "$p"; }} 2>/dev/null
+gone 70
+{{ kill -KILL "-$s" || kill -KILL "$p"; }} 2>/dev/null
 rm -rf "$d"
 """
 
@@ -78,8 +85,8 @@ class CommandTransport(Transport):
 
     `run` is called with a script of the shell and with environment variables, and returns what the
     script wrote; no script takes longer than about ten seconds. `argv` and `env` are the agent's,
-    `cwd` is the directory in which it is started. Closing the transport ends the agent: SIGTERM,
-    and SIGKILL after a second.
+    `cwd` is the directory in which it is started. Closing the transport ends its input;
+    an agent that stays gets SIGTERM after five seconds, and SIGKILL after two more.
     """
 
     def __init__(
@@ -96,7 +103,7 @@ class CommandTransport(Transport):
         self._argv = list(argv)
         self._cwd = cwd
         self._env = dict(env or {})
-        self._folder: str | None = None  # of the pipe and the files, quoted
+        self.folder: str | None = None  # there, of the pipe and the files, quoted
         self._receiver: Receiver | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._unsent = bytearray()
@@ -112,7 +119,7 @@ class CommandTransport(Transport):
         cd = "" if self._cwd is None else f"cd {shlex.quote(self._cwd)}"
         script = _START.format(cd=cd, argv=shlex.join(self._argv))
         started = await self._command(script, self._env)
-        self._folder = shlex.quote(started.stdout.strip())
+        self.folder = shlex.quote(started.stdout.strip())
         self._receiver = receiver
         self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._send())]
 
@@ -138,7 +145,7 @@ class CommandTransport(Transport):
 
     async def aclose(self) -> None:
         self._receiver = None
-        folder, self._folder = self._folder, None
+        folder, self.folder = self.folder, None
         if folder is None:
             return
         with contextlib.suppress(TimeoutError):
@@ -172,7 +179,7 @@ class CommandTransport(Transport):
             while True:
                 await self._reading.wait()
                 script = _READ.format(
-                    folder=self._folder,
+                    folder=self.folder,
                     offset=offset,
                     start=offset + 1,
                     limit=_READ_BYTES,
@@ -205,7 +212,7 @@ class CommandTransport(Transport):
             self._receiver.frames_received(fitting)
 
     async def _explained(self, status: str) -> ConnectionLost:
-        script = f"tail -c {_STDERR_BYTES} {self._folder}/err"
+        script = f"tail -c {_STDERR_BYTES} {self.folder}/err"
         stderr = (await self._command(script, check=False)).stdout.strip()
         message = f"{self._argv[0]} ended with status {status}"
         if stderr:
@@ -229,7 +236,7 @@ class CommandTransport(Transport):
                 del self._unsent[:_WRITE_BYTES]
                 data = base64.b64encode(part).decode()
                 try:
-                    await self._command(_WRITE.format(data=data, folder=self._folder))
+                    await self._command(_WRITE.format(data=data, folder=self.folder))
                 except TransportError as error:
                     self._end(ConnectionLost(str(error)))
                     return

@@ -67,7 +67,7 @@ class BoxEnvironment(BaseEnvironment):
         user: str | int | None = None,
     ) -> ExecResult:
         words = ["bwrap", "--dev", "/dev", "--proc", "/proc"]
-        for folder in sorted(Path("/").iterdir()):
+        for folder in sorted(Path("/").iterdir()):  # noqa: ASYNC240
             if folder.name not in {*FOLDERS, "dev", "proc"} and folder.is_dir():
                 words += ["--ro-bind", str(folder), str(folder)]
         for name in FOLDERS:
