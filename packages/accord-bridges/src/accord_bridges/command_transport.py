@@ -15,7 +15,7 @@ import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from accord.errors import ConnectionLost, TransportError
+from accord.errors import ConnectionClosed, ConnectionLost, TransportError
 from accord.transports.base import FRAME_BYTES, HIGH_BYTES, Frame, Receiver, Transport
 
 __all__ = ("CommandResult", "CommandTransport", "Runner")
@@ -114,8 +114,12 @@ class CommandTransport(Transport):
         self._sent = asyncio.Event()
         self._sent.set()
         self._lost: ConnectionLost | None = None
+        self._is_closed = False
+        self._closing: asyncio.Task[None] | None = None
 
     async def start(self, receiver: Receiver) -> None:
+        if self._is_closed:
+            raise ConnectionClosed("The transport was closed")
         cd = "" if self._cwd is None else f"cd {shlex.quote(self._cwd)}"
         script = _START.format(cd=cd, argv=shlex.join(self._argv))
         started = await self._command(script, self._env)
@@ -144,9 +148,14 @@ class CommandTransport(Transport):
         self._reading.set()
 
     async def aclose(self) -> None:
+        self._is_closed = True
         self._receiver = None
-        folder, self.folder = self.folder, None
-        if folder is None:
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        if not self._tasks:  # it was not started
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(2):
@@ -155,7 +164,7 @@ class CommandTransport(Transport):
             task.cancel()
         await asyncio.wait(self._tasks)
         with contextlib.suppress(TransportError):  # the place may be gone already
-            await self._command(_STOP.format(folder=folder), check=False)
+            await self._command(_STOP.format(folder=self.folder), check=False)
 
     async def exit_error(self) -> Exception | None:
         return self._lost

@@ -41,7 +41,8 @@ def run(
 
     result = asyncio.run(trial())
     said: list[str] = []
-    for path in (folder / "trials").rglob("trajectory.json"):
+    path = folder / "trials" / "one" / "agent" / "trajectory.json"
+    if path.exists():
         for step in Trajectory.model_validate(json.loads(path.read_text())).steps:
             said += [str(step.message)] if step.message else []
             said += [f"{call.function_name}({call.arguments})" for call in step.tool_calls or []]

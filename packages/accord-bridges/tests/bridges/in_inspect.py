@@ -4,8 +4,8 @@ import json
 import sys
 from pathlib import Path
 
+import inspect_ai
 import pytest
-from inspect_ai import Task, eval
 from inspect_ai.approval import ApprovalPolicy, auto_approver
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalSample, read_eval_log
@@ -30,10 +30,12 @@ class Box(LocalSandboxEnvironment):
 
 def run(*prompts: str, command: object = SCRIPT, sandbox: str = "local", **more: object):
     """Return the samples by prompt, as they are in the log file."""
-    task = Task(
+    task = inspect_ai.Task(
         [Sample(one) for one in prompts], solver=acp_agent(command), sandbox=sandbox, **more
     )
-    log = eval(task, model="mockllm/model", display="none", fail_on_error=False, log_dir="logs")[0]
+    log = inspect_ai.eval(
+        task, model="mockllm/model", display="none", fail_on_error=False, log_dir="logs"
+    )[0]
     return {str(sample.input): sample for sample in read_eval_log(log.location).samples or []}
 
 

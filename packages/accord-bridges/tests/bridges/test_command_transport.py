@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import sys
 from collections.abc import Iterator, Mapping
@@ -31,12 +32,13 @@ async def run(script: str, env: Mapping[str, str]) -> CommandResult:
     """Run a script here, as a sandbox does: only its output comes back."""
     shell = await asyncio.create_subprocess_exec(
         "sh", "-c", script, env=os.environ | dict(env), stdin=asyncio.subprocess.DEVNULL,
+        start_new_session=True,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:
         out, err = await shell.communicate()
     except asyncio.CancelledError:
-        shell.kill()
+        os.killpg(shell.pid, signal.SIGKILL)  # a pipe that is full blocks a child
         await shell.wait()
         raise
     return CommandResult(shell.returncode or 0, out.decode(), err.decode())

@@ -24,8 +24,8 @@ def test_evaluator_runs_acp_agents(name: str, tmp_path: Path):
     if name == "harbor" and shutil.which("bwrap") is None:
         pytest.skip("bubblewrap is not installed")
     done = subprocess.run(
-        [python, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", HERE, "-p", "no:cacheprovider",
-         "--basetemp", tmp_path / "tests", HERE / f"in_{name}.py"],
+        [python, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", HERE, "--noconftest",
+         "-p", "no:cacheprovider", "--basetemp", tmp_path / "tests", HERE / f"in_{name}.py"],
         cwd=tmp_path, env=os.environ | {"HOME": str(tmp_path)}, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
