@@ -45,7 +45,7 @@ async def run(script: str, env: Mapping[str, str]) -> CommandResult:
 
 
 class TestContract(TransportContract):
-    burst = 300
+    burst = 40  # each round trip is two commands
 
     @pytest.fixture(autouse=True)
     def _listen(self, tmp_path: Path) -> Iterator[None]:
