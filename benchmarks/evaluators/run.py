@@ -121,7 +121,7 @@ def inspect(folder: Path, *words: str) -> subprocess.Popen[bytes]:
 def ended(process: subprocess.Popen[bytes], kills: int) -> bool:
     """Wait for the end, or kill inspect with its process group at some moment."""
     try:
-        process.wait(random.uniform(5, 9) if kills else LIMIT_S)
+        process.wait(random.uniform(10, 25) if kills else LIMIT_S)
         return True
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)

@@ -174,14 +174,11 @@ class _Run:
 
     def _note(self, event: object) -> None:
         """Record what is no message."""
-        match event:
-            case accord.Plan(entries=entries):
-                plan = [f"[{one.status}] {one.content}" for one in entries]
-                transcript().info({"plan": plan}, source=self.name)
-            case accord.ModeChanged(mode=mode):
-                transcript().info({"mode": mode}, source=self.name)
-            case _:
-                pass
+        if isinstance(event, accord.Plan):
+            plan = [f"[{one.status}] {one.content}" for one in event.entries]
+            transcript().info({"plan": plan}, source=self.name)
+        elif isinstance(event, accord.ModeChanged):
+            transcript().info({"mode": event.mode}, source=self.name)
 
     def _say(self, message: im.ChatMessageAssistant, step: Step) -> None:
         self.said.append((message, step))
@@ -237,19 +234,14 @@ class _AgentApi(im.ModelAPI):
 
     async def generate(self, input: Any, **_: Any) -> im.ModelOutput:  # noqa: A002
         """Wait for the end of the step, and return it."""
-        step = self.step
-        await step.closed.wait()
-        return output_of(step, self.model_name)
+        await self.step.closed.wait()
+        return output_of(self.step, self.model_name)
 
     def served_model_usage(self, output: im.ModelOutput) -> list[im.ServedModelUsage] | None:
         """Return what the agent says the step has cost, as the price of a million tokens."""
-        if not self.step.cost:
-            return None
-        price = im.ModelCost(
-            input=self.step.cost, output=0, input_cache_write=0, input_cache_read=0
-        )
-        million = im.ModelUsage(input_tokens=1_000_000)
-        return [im.ServedModelUsage(self.model_name, million, price)]
+        cost, million = self.step.cost, im.ModelUsage(input_tokens=1_000_000)
+        price = im.ModelCost(input=cost, output=0, input_cache_write=0, input_cache_read=0)
+        return [im.ServedModelUsage(self.model_name, million, price)] if cost else None
 
 
 def _view(call: Call, _: ToolCall) -> ToolCallView:

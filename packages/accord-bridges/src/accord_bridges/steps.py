@@ -47,10 +47,11 @@ class Call:
     def arguments(self) -> dict[str, Any]:
         """The arguments; if the agent reports none, the title and the files of the call."""
         call = self.state
-        if isinstance(call.raw_input, dict) and call.raw_input:
-            return cast("dict[str, Any]", call.raw_input)
-        if call.raw_input not in (None, {}):
-            return {"input": call.raw_input}
+        given: Any = call.raw_input
+        if isinstance(given, dict) and given:
+            return cast("dict[str, Any]", given)
+        if given not in (None, {}):
+            return {"input": given}
         paths = [place.path for place in call.locations]
         return {"title": call.title} | ({"paths": paths} if paths else {})
 

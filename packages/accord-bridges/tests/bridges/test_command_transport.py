@@ -68,7 +68,7 @@ async def test_agent_works_as_over_pipes(tmp_path: Path):
             assert await turn.wait() == "end_turn"
         assert turn.text == "Grüße, 世界 " + "x" * 200_000
         folder = transport.folder
-    assert not await asyncio.to_thread(Path(folder).exists)
+    assert not await asyncio.to_thread(Path(folder or "").exists)
 
 
 async def test_end_of_the_agent_is_told_with_its_status_and_stderr():

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-pytestmark = [pytest.mark.programs, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.programs, pytest.mark.timeout(900)]
 
 
 @pytest.mark.parametrize("name", ["inspect", "harbor"])
