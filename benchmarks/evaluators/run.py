@@ -167,7 +167,10 @@ def main() -> int:
             left = given.kills if given.what == "kills" else 0
             while (process := inspect(folder, *words)) and not ended(process, left):
                 left, kills = left - 1, kills + 1
-                log = summary(folder / "logs")[one["name"]]
+                log = summary(folder / "logs").get(one["name"])
+                if log is None:
+                    print(f"kill {kills}: before there was a log", flush=True)
+                    continue
                 done = {sample[0] for sample in log["samples"] if sample[1] is None}
                 print(f"kill {kills}: {len(done)} samples are in the log", flush=True)
                 words = ["eval-retry", log["file"].removeprefix("file://"), *at_once]
@@ -184,7 +187,7 @@ def main() -> int:
         return 0 if good else 1
     finally:
         model.terminate()
-        if given.keep:
+        if given.keep and (folder / "logs").exists():
             shutil.copytree(folder / "logs", given.keep, dirs_exist_ok=True)
         else:
             shutil.rmtree(folder, ignore_errors=True)
