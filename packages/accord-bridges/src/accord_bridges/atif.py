@@ -11,7 +11,7 @@ from typing import Any
 
 from accord_bridges.steps import Step
 
-__all__ = ("VERSION", "trajectory_of")
+__all__ = ("VERSION", "filled", "metrics_of", "trajectory_of")
 
 VERSION = "ATIF-v1.7"
 
