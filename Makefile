@@ -12,7 +12,8 @@ PROJECTS := packages/accord packages/accord-trace packages/accord-terminal packa
 RUNTIME := $(PROJECTS:%=-e %)
 EDITED := -e 'packages/accord[mcp,otlp,postgres,remote,zstd]' -e 'packages/accord-trace[jsonpath,otlp,zstd]' \
 	-e packages/accord-terminal -e 'packages/accord-coder[models]' -e packages/accord-check \
-	-e packages/accord-chat -e packages/accord-inspector -e packages/accord-fleet
+	-e packages/accord-chat -e packages/accord-inspector -e packages/accord-fleet \
+	-e packages/accord-bridges
 PYPROJECTS := pyproject.toml $(wildcard packages/*/pyproject.toml)
 
 .DEFAULT_GOAL := help
@@ -152,6 +153,7 @@ wheels: $(VENV)/.dev  ## Build the wheel and the sdist of every package into dis
 clean:  ## Remove all that is not source
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
 	rm -rf tests/*/node_modules tests/*/*/node_modules tests/*/.venvs packages/*/tests/*/node_modules
+	rm -rf packages/*/tests/*/.venvs
 	rm -rf benchmarks/node_modules benchmarks/.venvs
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

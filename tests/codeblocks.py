@@ -237,10 +237,11 @@ def look_up(command: str) -> None:
         case ["python3", "-m", "venv", ".venv"] | ["source", ".venv/bin/activate"]:
             pass
         case ["pip", "install", what] | ["pip", "install", "-c", "dist/constraints.txt", what]:
-            project = root / "packages" / "accord" / "pyproject.toml"
+            extra = re.fullmatch(r"(\.|accord[\w-]*)(?:\[([\w-]+)\])?", what)
+            name = "accord" if extra is None or extra[1] == "." else extra[1]
+            project = root / "packages" / name / "pyproject.toml"
             project = tomllib.loads(project.read_text("utf-8"))["project"]
-            extra = re.fullmatch(r"(?:\.|accord)(?:\[([\w-]+)\])?", what)
-            if extra is None or extra[1] not in {None, *project["optional-dependencies"]}:
+            if extra is None or extra[2] not in {None, *project["optional-dependencies"]}:
                 raise ValueError(f"{command}: no such extra")
         case [
             "PIP_CONSTRAINT=dist/constraints.txt",

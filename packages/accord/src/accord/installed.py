@@ -16,7 +16,8 @@ from accord.text.lenient_json import NotJson, is_object, loads
 _NAME = "accord"
 # The other packages that each extra brings. They come from where this package came from.
 PACKAGES: dict[str, tuple[str, ...]] = {
-    "all": ("trace", "terminal", "coder", "check", "chat", "inspector", "fleet"),
+    "all": ("trace", "terminal", "coder", "check", "chat", "inspector", "fleet", "bridges"),
+    "bridges": ("bridges",),
     "check": ("trace", "terminal", "check"),
     "cli": ("trace", "terminal", "coder", "check"),
     "coder": ("coder",),

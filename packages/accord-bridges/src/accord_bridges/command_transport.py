@@ -1,0 +1,256 @@
+"""An agent's process in a place where only commands can be run, such as a container.
+
+The sandboxes of evaluators run a command and return its output; they have no pipes to a process.
+`CommandTransport` starts the agent there with a named pipe as its stdin and files for its output,
+and sends and reads messages with further commands. The place needs a POSIX shell and `base64`,
+`mkfifo` and `mktemp`, which BusyBox has, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import shlex
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from accord.errors import ConnectionClosed, ConnectionLost, TransportError
+from accord.transports.base import FRAME_BYTES, HIGH_BYTES, Frame, Receiver, Transport
+
+__all__ = ("CommandResult", "CommandTransport", "Runner")
+
+# The shell may limit an argument to 128 KiB, and a sandbox the output of a command.
+_WRITE_BYTES = 60_000
+_READ_BYTES = 512 * 1024
+_WAIT_S = 10  # how long one command waits for output
+_STDERR_BYTES = 4_000
+
+_START = """\
+set -e
+d=$(mktemp -d "${{TMPDIR:-/tmp}}/accord-XXXXXX")
+mkfifo "$d/in"; : >"$d/out"; : >"$d/err"
+{cd}
+$(command -v setsid || true) sh -c '
+    d=$1; shift; exec 3<>"$d/in"
+    "$@" 3>&- <"$d/in" >"$d/out" 2>"$d/err" &
+    echo $! >"$d/pid"; echo $$ >"$d/shell"
+    wait $!; echo $? >"$d/code"; mv "$d/code" "$d/exit"
+' sh "$d" {argv} </dev/null >/dev/null 2>&1 &
+echo "$d"
+"""
+_READ = """\
+d={folder}; s=; i=0
+while :; do
+    if [ -e "$d/exit" ]; then s=$(cat "$d/exit"); break; fi
+    [ "$(wc -c <"$d/out")" -gt {offset} ] && break
+    [ $i -ge {count} ] && break
+    i=$((i+1)); sleep 0.05 2>/dev/null || {{ sleep 1; i=$((i+19)); }}
+done
+echo "${{s:-running}}"
+tail -c +{start} "$d/out" | head -c {limit} | base64
+"""
+_WRITE = """printf %s {data} | base64 -d 1<>{folder}/in"""
+# The shell holds the pipe open: without it, the agent reads the end of its input.
+_STOP = """\
+d={folder}; p=$(cat "$d/pid"); s=$(cat "$d/shell"); i=0
+gone() {{
+    while kill -0 "$p" 2>/dev/null; do
+        [ $i -ge $1 ] && return 1
+        i=$((i+1)); sleep 0.1 2>/dev/null || sleep 1
+    done
+}}
+kill -KILL "$s" 2>/dev/null
+gone 50 || {{ kill -TERM "-$s" || kill -TERM "$p"; }} 2>/dev/null
+gone 70
+{{ kill -KILL "-$s" || kill -KILL "$p"; }} 2>/dev/null
+rm -rf "$d"
+"""
+
+
+class CommandResult(NamedTuple):
+    """The end of a command: its exit status and what it wrote."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+# Runs a script of the shell with more environment variables, in bounded time.
+Runner: TypeAlias = Callable[[str, Mapping[str, str]], Awaitable[CommandResult]]
+
+
+class CommandTransport(Transport):
+    """Carries messages to an agent that `run` can start, by commands.
+
+    `run` is called with a script of the shell and with environment variables, and returns what the
+    script wrote; no script takes longer than about ten seconds. `argv` and `env` are the agent's,
+    `cwd` is the directory in which it is started. Closing the transport ends its input;
+    an agent that stays gets SIGTERM after five seconds, and SIGKILL after two more.
+    """
+
+    def __init__(
+        self,
+        run: Runner,
+        argv: Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        frame_bytes: int = FRAME_BYTES,
+    ) -> None:
+        self.frame_bytes = frame_bytes
+        self._run = run
+        self._argv = list(argv)
+        self._cwd = cwd
+        self._env = dict(env or {})
+        self.folder: str | None = None  # there, of the pipe and the files, quoted
+        self._receiver: Receiver | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._unsent = bytearray()
+        self._congested = False
+        self._more = asyncio.Event()  # there is something to send
+        self._reading = asyncio.Event()
+        self._reading.set()
+        self._sent = asyncio.Event()
+        self._sent.set()
+        self._lost: ConnectionLost | None = None
+        self._is_closed = False
+        self._closing: asyncio.Task[None] | None = None
+
+    async def start(self, receiver: Receiver) -> None:
+        if self._is_closed:
+            raise ConnectionClosed("The transport was closed")
+        cd = "" if self._cwd is None else f"cd {shlex.quote(self._cwd)}"
+        script = _START.format(cd=cd, argv=shlex.join(self._argv))
+        started = await self._command(script, self._env)
+        self.folder = shlex.quote(started.stdout.strip())
+        self._receiver = receiver
+        self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._send())]
+
+    def write(self, frames: Sequence[Frame]) -> None:
+        if self._receiver is None or self._lost is not None:
+            return
+        for frame in frames:
+            self._unsent += frame + b"\n"
+        if len(self._unsent) > HIGH_BYTES:
+            self._congested = True
+        self._sent.clear()
+        self._more.set()
+
+    @property
+    def congested(self) -> bool:
+        return self._congested
+
+    def pause_reading(self) -> None:
+        self._reading.clear()
+
+    def resume_reading(self) -> None:
+        self._reading.set()
+
+    async def aclose(self) -> None:
+        self._is_closed = True
+        self._receiver = None
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        if not self._tasks:  # it was not started
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(2):
+                await self._sent.wait()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.wait(self._tasks)
+        with contextlib.suppress(TransportError):  # the place may be gone already
+            await self._command(_STOP.format(folder=self.folder), check=False)
+
+    async def exit_error(self) -> Exception | None:
+        return self._lost
+
+    async def _command(
+        self, script: str, env: Mapping[str, str] | None = None, *, check: bool = True
+    ) -> CommandResult:
+        """Run a script; raise `TransportError` if it fails."""
+        try:
+            result = await self._run(script, env or {})
+        except Exception as error:  # whatever a sandbox raises
+            raise TransportError(f"{self._argv[0]} is out of reach: {error}") from error
+        if check and result.status != 0:
+            said = result.stderr.strip() or result.stdout.strip() or f"status {result.status}"
+            raise TransportError(f"Cannot reach {self._argv[0]} in the sandbox: {said[-500:]}")
+        return result
+
+    async def _read(self) -> None:
+        offset, line, status = 0, bytearray(), "running"
+        try:
+            while True:
+                await self._reading.wait()
+                script = _READ.format(
+                    folder=self.folder,
+                    offset=offset,
+                    start=offset + 1,
+                    limit=_READ_BYTES,
+                    count=_WAIT_S * 20,
+                )
+                status, _, encoded = (await self._command(script)).stdout.partition("\n")
+                data = base64.b64decode(encoded)
+                offset += len(data)
+                *frames, rest = data.split(b"\n")
+                if frames:
+                    frames[0] = bytes(line) + frames[0]
+                    line.clear()
+                line += rest
+                self._deliver(frames)
+                if not data and status != "running":
+                    break
+            self._end(await self._explained(status))
+        except TransportError as error:
+            self._end(ConnectionLost(str(error)))
+
+    def _deliver(self, frames: Sequence[bytes]) -> None:
+        if self._receiver is None:
+            return
+        for frame in frames:
+            if len(frame) > self.frame_bytes:
+                self._receiver.frame_refused(self.frame_bytes, frame[:1000])
+        # A line that is no JSON is noise of the agent, as it is on a pipe.
+        fitting = [f for f in frames if f[:1] == b"{" and len(f) <= self.frame_bytes]
+        if fitting:
+            self._receiver.frames_received(fitting)
+
+    async def _explained(self, status: str) -> ConnectionLost:
+        script = f"tail -c {_STDERR_BYTES} {self.folder}/err"
+        stderr = (await self._command(script, check=False)).stdout.strip()
+        message = f"{self._argv[0]} ended with status {status}"
+        if stderr:
+            message += f": {stderr.splitlines()[-1][:200]}"
+        code = int(status) if status.isdigit() else None
+        return ConnectionLost(message, exit_status=code, stderr=stderr)
+
+    def _end(self, lost: ConnectionLost) -> None:
+        self._lost = lost
+        self._sent.set()
+        self._congested = False
+        if self._receiver is not None:
+            self._receiver.eof_received(lost)
+
+    async def _send(self) -> None:
+        while self._lost is None:
+            await self._more.wait()
+            self._more.clear()
+            while self._unsent and self._lost is None:
+                part = bytes(self._unsent[:_WRITE_BYTES])
+                del self._unsent[:_WRITE_BYTES]
+                data = base64.b64encode(part).decode()
+                try:
+                    await self._command(_WRITE.format(data=data, folder=self.folder))
+                except TransportError as error:
+                    self._end(ConnectionLost(str(error)))
+                    return
+            self._sent.set()
+            if self._congested:
+                self._congested = False
+                if self._receiver is not None:
+                    self._receiver.writable()

@@ -1,0 +1,40 @@
+#!/bin/sh
+# Installs the evaluators for test_evaluators.py, each with Accord in an environment of its own:
+# their requirements exclude each other's, and some of Accord's. A second run does nothing.
+set -eu
+cd "$(dirname "$0")"
+root=../../../..
+
+# Prints the first interpreter that is new enough.
+find_python() {
+    for found in python3 python3.14 python3.13 python3.12 \
+        "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.1[2-9]*/bin/python3 \
+        "$(uv python find '>=3.12' 2>/dev/null || true)"; do
+        if [ -n "$found" ] && "$found" -c "import sys; sys.exit(sys.version_info < $1)" 2>/dev/null
+        then
+            echo "$found"
+            return
+        fi
+    done
+}
+
+venv() { # name, oldest Python, requirements
+    folder=.venvs/$1
+    oldest=$2
+    shift 2
+    if [ "$(cat "$folder/.installed" 2>/dev/null)" = "$*" ]; then return; fi
+    python=$(find_python "$oldest")
+    if [ -z "$python" ]; then
+        echo "${folder#.venvs/} needs a newer Python, and this machine has none" >&2
+        return
+    fi
+    "$python" -m venv --clear "$folder" &&
+        "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$@" &&
+        echo "$*" >"$folder/.installed"
+}
+
+both="pytest -e $root/packages/accord -e $root/packages/accord-trace -e $root/packages/accord-coder"
+# shellcheck disable=SC2086  # a list of words
+venv inspect "(3, 11)" inspect-ai==0.3.285 $both -e $root/packages/accord-bridges
+# shellcheck disable=SC2086  # a list of words
+venv harbor "(3, 12)" harbor==0.26.0 $both -e $root/packages/accord-bridges
