@@ -169,7 +169,7 @@ the same model: during a long answer, during a tool call (of agents that can be 
 `compatibility-steering.json` has the same data.
 
 *injected* is the agent's own steering: the message is in the next request to the model, and the
-answer did not run to its end. *queued* is a prompt after the answer, which the client or the agent
+answer was cut. *queued* is a prompt after the answer, which the client or the agent
 held. *cut* is a prompt after the cancelled turn, which tells the agent that it was cut. In each row
 without "failed", the model had the message once, and it was answered before the turn ended.
 """
