@@ -628,6 +628,8 @@ class ClientTurn(MustEnter):
         if second in self._second:
             self._second.remove(second)
             self._changed.set()
+            if (meter := self._stream.meter) is not None:
+                meter.end_prompt(ended.token_usage)
             if self._prompt_has_ended:
                 self._is_settled = True
                 if not self._has_more:
