@@ -545,7 +545,7 @@ def _steerings(rows: dict[str, dict[str, Any]]) -> Iterator[str]:
 
 
 def _steered(row: dict[str, Any], name: str) -> str:
-    """Return what became of the message of one case."""
+    """Return the outcome of the message of one case."""
     if "error" in row:
         return f"**failed**: {row['error']}"
     wrong = [one.partition(": ")[2] for one in row["problems"] if one.startswith(f"{name}: ")]

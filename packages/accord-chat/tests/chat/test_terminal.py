@@ -65,7 +65,7 @@ def test_stopped_program_and_killed_agent_come_back(terminal: Terminal) -> None:
     terminal.press("M-1")
     terminal.sees("❯ half a draft!")
     terminal.press("M-z")
-    terminal.press("M-q")  # without a meaning
+    terminal.press("M-y")  # without a meaning
     terminal.press("M-2")
     terminal.until(lambda screen: "half a draft" not in screen)
     terminal.press("M-1")

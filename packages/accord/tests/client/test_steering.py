@@ -34,6 +34,7 @@ from accord import (
 from accord.client import turn as turn_module
 from accord.transports.memory import pair
 from client.wire_agents import BOTH, ByHand, agent_by_hand, opened, update
+from requirement import requirement
 from versions import only
 
 STEERING = "_session/steering"
@@ -103,6 +104,7 @@ def messages(session: ClientSession) -> list[str]:
 # Agents that can be steered.
 
 
+@requirement("R-STEER-05")
 @BOTH
 async def test_agent_reads_what_is_said_while_it_works(version: int) -> None:
     async with session_of(Listener(), version) as session:
@@ -169,6 +171,7 @@ async def test_messages_are_taken_between_steps(version: int) -> None:
         assert "heard ['left\\nand right']" in turn.text
 
 
+@requirement("R-STEER-03")
 @BOTH
 async def test_agent_that_overrides_steer_advertises_it_and_can_refuse(version: int) -> None:
     class Strict(Worker):
@@ -189,6 +192,7 @@ async def test_agent_that_overrides_steer_advertises_it_and_can_refuse(version: 
     assert messages(session)[:3] == ["hold", "[hold]", "yes"]
 
 
+@requirement("R-STEER-04")
 @BOTH
 async def test_nothing_runs_without_a_turn_unless_the_client_wants_it(version: int) -> None:
     agent = Collector()
@@ -217,6 +221,7 @@ async def test_nothing_runs_without_a_turn_unless_the_client_wants_it(version: i
     await serving
 
 
+@requirement("R-STEER-01")
 @BOTH
 async def test_agent_that_cannot_be_steered_does_not_know_the_request(version: int) -> None:
     ours, theirs = pair()
@@ -274,6 +279,7 @@ async def test_fallback_cancel_says_what_was_cut(version: int) -> None:
     assert told.endswith("stop that")
 
 
+@requirement("R-STEER-06")
 @BOTH
 async def test_no_steer_answers_or_cancels_a_question(version: int) -> None:
     asked, decide = asyncio.Event(), asyncio.Event()
@@ -334,6 +340,7 @@ def answering(answer: Callable[[], Any], *, supported: bool = True) -> type[Work
     return Odd
 
 
+@requirement("R-STEER-02")
 @pytest.mark.parametrize("odd", [{}, None, [], {"outcome": "failed"}, "refuse"])
 async def test_only_a_known_outcome_counts_as_delivered(
     odd: Any, monkeypatch: pytest.MonkeyPatch

@@ -26,12 +26,15 @@ GIVEN_AWAITABLES = {
     "accord.proxy.handlers:_edits.later": "Owning",
     "accord.proxy.handlers:ProxyStage._handler.later": "Owning",
     "accord.proxy.hooks:UpdateHook._call_later": "Owning",
+    "accord.proxy.budget:_ChainBudget._asked": "it is awaited at once, and waits in a task",
     "accord.remote.server:_unless": "it is awaited at once",
     "accord.testing:_raises": "it is awaited at once",
     "accord.transports.http:HttpTransport._guard": "closed at the end of the task",
+    "accord_bridges.inspect:_owned": "it is awaited at once",
     "accord_conformance.client.run:ClientRun._guarded": "discard_with",
     "accord_fleet.attempt:_Attempt._connect": "it is awaited at once",
     "accord_fleet.gateway.gateway:until_disconnect": "it is awaited at once",
+    "accord_terminal.sessions.owner.owner:Owner._in_order": "it is awaited at once, in a task",
     "accord_inspector.talk.live_client:LiveClient.run": "discard_with",
 }
 

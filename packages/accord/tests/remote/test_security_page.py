@@ -13,7 +13,7 @@ def test_each_threat_is_attacked_by_a_test_that_exists() -> None:
     known = {
         name
         for tests in TESTS
-        for folder in ("inspector", "registry", "remote", "text", "transports")
+        for folder in ("inspector", "registry", "remote", "text", "trace", "transports")
         for file in (tests / folder).glob("test_*.py")
         for name in re.findall(r"^\s*(?:async )?def (test_\w+)", file.read_text("utf-8"), re.M)
     }

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from accord.client.connect import ConnectedAgent, connect
 from accord.client.events import (
@@ -30,7 +30,6 @@ from accord_terminal.ask.cancellation import Deadline, Interrupts
 from accord_terminal.ask.options import AskOptions, exit_status
 from accord_terminal.ask.views import LazyView, write_stderr
 from accord_terminal.toolkit.login import log_in
-from accord_terminal.toolkit.options import limit_policies, limited_connection
 from accord_terminal.toolkit.session_setup import apply_session_options, open_session
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ class Conversation:
             initialize_timeout_s=self._initialize_timeout_s,
             reconnect=self._reconnect or False,
             extensions=self._extensions,
-            **limited_connection(options.limits),
+            **self._limits(),
         ) as agent:
             self._auth_methods[:] = [f"{each.id} ({each.name})" for each in agent.auth_methods]
             if self._on_connected is not None:
@@ -186,6 +185,13 @@ class Conversation:
         self._view.get().show_warning(f"{error}; repeating the prompt {which}")
         await asyncio.sleep(pause_s)
 
+    def _limits(self) -> dict[str, Any]:
+        if self._options.limits is None:
+            return {}
+        from accord_terminal.toolkit.options import limited_connection
+
+        return limited_connection(self._options.limits)
+
     def _policies(self) -> list[Policy]:
         """Return the policies: the rules of the command line, then the user, if interactive.
 
@@ -193,8 +199,13 @@ class Conversation:
         """
         rules = ("*",) if self._options.yes else self._options.allow_rules
         ask_user = self._view.ask_permission if self._interactive else self._rejected.append
+        decided: list[Policy] = []
+        if self._options.limits is not None:
+            from accord_terminal.toolkit.options import limit_policies
+
+            decided = limit_policies(self._options.limits)
         return [
-            *limit_policies(self._options.limits),
+            *decided,
             deny(*self._options.deny_rules),
             allow(*rules),
             ask_user,

@@ -297,9 +297,14 @@ class Owner(OwnerState):
             "_meta": PROMPT_REQUIRED,
         }
         self._steered = client, self._steer_entry(content, client, "injected")
+        if client.adapter.version == 1 and self.protocol == 2:
+            client.own_messages.append(content)  # which the client shows itself
         try:
             async with asyncio.timeout(_STEER_S):
-                return outcome_of(await self.agent.call_extension(STEERING, params))
+                outcome = outcome_of(await self.agent.call_extension(STEERING, params))
+            if outcome not in ("injected", "startedNewTurn") and content in client.own_messages:
+                client.own_messages.remove(content)
+            return outcome
         except MethodNotFound:
             return None
         except TimeoutError:

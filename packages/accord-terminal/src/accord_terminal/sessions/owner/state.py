@@ -396,6 +396,8 @@ class Client:
         self.is_open = False
         self.own_prompts: set[str] = set()
         self.own_changes: set[int] = set()  # entries of what this client has set or said
+        # In version 1: what this client has said while a turn runs, and the agent may echo.
+        self.own_messages: deque[tuple[ContentBlock, ...]] = deque(maxlen=100)
         self.position = 0  # the last entry that was handled
         self._new = asyncio.Event()
         self._tells_clients = False
@@ -552,6 +554,9 @@ class Client:
             return
         for update, meta in self._translator.updates(entry.session, found):
             is_user = isinstance(update, MessageUpdate) and update.role == "user"
+            if is_user and self.own_messages and update.content == self.own_messages[0]:
+                self.own_messages.popleft()
+                continue  # the agent echoes what this client has said, and shows itself
             if is_user and self.adapter.version == 1 and entry.prompt in self.own_prompts:
                 continue  # the client has its own prompt
             await self.adapter.send_update(self.owner.record.id, update, meta)
@@ -563,11 +568,10 @@ class Client:
             is_known = self.adapter.version == 2 or not is_in_own_turn
         else:
             is_known = False
-        waits = any(prompt.id in self.own_prompts for prompt in self.owner.queue.prompts)
-        if self.adapter.version == 1 and entry.seq in self.own_changes and waits:
-            is_known = True  # a client that has a turn shows its own messages itself
+        content = self.owner.content_from_wire(entry.content)
+        if self.adapter.version == 1 and entry.seq in self.own_changes:
+            is_known = True  # it shows what it has said
         if not is_known:
-            content = self.owner.content_from_wire(entry.content)
             message = MessageUpdate("user", f"steered {entry.seq}", content)
             await self.adapter.send_update(self.owner.record.id, message)
 
