@@ -553,12 +553,12 @@ class Client:
             await self.connection.notify("session/update", params)
             return
         for update, meta in self._translator.updates(entry.session, found):
-            is_user = isinstance(update, MessageUpdate) and update.role == "user"
-            if is_user and self.own_messages and update.content == self.own_messages[0]:
-                self.own_messages.popleft()
-                continue  # the agent echoes what this client has said, and shows itself
-            if is_user and self.adapter.version == 1 and entry.prompt in self.own_prompts:
-                continue  # the client has its own prompt
+            if isinstance(update, MessageUpdate) and update.role == "user":
+                if self.own_messages and update.content == self.own_messages[0]:
+                    self.own_messages.popleft()
+                    continue  # the agent echoes what this client has said, and shows itself
+                if self.adapter.version == 1 and entry.prompt in self.own_prompts:
+                    continue  # the client has its own prompt
             await self.adapter.send_update(self.owner.record.id, update, meta)
 
     async def _steered(self, entry: Steered) -> None:
