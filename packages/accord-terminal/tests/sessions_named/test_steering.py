@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -106,7 +107,7 @@ def test_open_question_is_not_cancelled_for_a_message(machine: Machine) -> None:
     async def scenario() -> None:
         asked, answer = asyncio.Event(), asyncio.Event()
 
-        async def decide(request: accord.PermissionRequest) -> accord.Decision:
+        async def decide(request: accord.PermissionRequest) -> Literal["allow"]:
             asked.set()
             await answer.wait()
             return "allow"

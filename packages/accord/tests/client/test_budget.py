@@ -34,6 +34,7 @@ from accord import (
 from accord.client.budget import LimitReached, Spent, shown
 from accord.transports.memory import pair
 from client.wire_agents import BOTH
+from versions import only
 
 
 class Model(Agent):
@@ -71,7 +72,7 @@ async def session_of(
 ) -> AsyncGenerator[ClientSession]:
     ours, theirs = pair()
     serving = asyncio.create_task(serve(agent, theirs))
-    async with connect(ours, versions=(version,), **options) as connected:
+    async with connect(ours, versions=only(version), **options) as connected:
         yield await connected.new_session("/")
     await serving
 

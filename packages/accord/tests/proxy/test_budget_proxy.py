@@ -28,6 +28,7 @@ from accord.client.limits import Allow, Deny, Limits, LimitsFileError, Rules, re
 from accord.proxy.budget import BudgetProxy
 from client.test_budget import Model, Reporter, Way, Worker
 from client.wire_agents import BOTH
+from versions import only
 
 
 @asynccontextmanager
@@ -36,7 +37,7 @@ async def session_of(
 ) -> AsyncGenerator[ClientSession]:
     ledger = options.pop("ledger", None)
     proxy = BudgetProxy(limits, ledger=ledger)
-    async with connect(chain(proxy, agent), versions=(version,), **options) as connected:
+    async with connect(chain(proxy, agent), versions=only(version), **options) as connected:
         yield await connected.new_session(cwd)
 
 

@@ -60,7 +60,7 @@ class Collected:
         """Return the unit of each metric that has been measured."""
         data = self._reader.get_metrics_data()
         return {
-            metric.name: metric.unit
+            metric.name: metric.unit or ""
             for resource in (data.resource_metrics if data else ())
             for scope in resource.scope_metrics
             for metric in scope.metrics
