@@ -143,6 +143,34 @@ async def test_days_are_counted_over_chains(tmp_path: Path) -> None:
         ledger.close()
 
 
+@BOTH
+async def test_a_message_cannot_start_a_turn_without_a_budget(version: int) -> None:
+    class Listener(Model):
+        steering = True
+
+        async def prompt(self, turn: Turn) -> None:
+            await self.request(turn)
+            async for message in turn.steering():
+                await turn.say(message.text)
+                if message.text == "stop":
+                    return
+
+    model = Listener()
+    limits = Limits(budgets=(Budget(cost=5),))
+    proxy = BudgetProxy(limits)
+    async with connect(chain(proxy, model), versions=only(version)) as agent:
+        session = await agent.new_session("/")
+        prompt = [{"type": "text", "text": "run"}]
+        params = {"sessionId": session.id, "prompt": prompt}
+        found = await agent.remote.call_extension("_session/steering", params)
+        assert found["outcome"] == "promptRequired"
+        assert model.requests == 0
+        async with session.prompt("1") as turn:
+            assert (await turn.steer("stop")).outcome == "injected"
+            assert await turn.wait() == "end_turn"
+        assert model.requests == 1
+
+
 # What may be touched.
 
 DENY = Deny(

@@ -176,8 +176,8 @@ class _ChainBudget(ProxyHooks):
         self, turn: ProxyTurn, forward: Callable[[], Awaitable[SteeringOutcome | None]]
     ) -> SteeringOutcome | None:
         running = self._running.get(turn.session_id)
-        if running is not None and running.stopped.is_set():
-            return "promptRequired"  # which is refused, or has a budget of its own
+        if running is None or running.stopped.is_set():
+            return "promptRequired"  # a turn that no prompt starts would have no budget
         return await forward()
 
     async def _watch(
