@@ -28,9 +28,14 @@ venv() { # name, oldest Python, requirements
         echo "${folder#.venvs/} needs a newer Python, and this machine has none" >&2
         return
     fi
-    "$python" -m venv --clear "$folder" &&
-        "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$@" &&
-        echo "$*" >"$folder/.installed"
+    if command -v uv >/dev/null; then
+        uv venv --quiet --clear --python "$(command -v "$python")" "$folder"
+        uv pip install --quiet --python "$folder/bin/python" "$@"
+    else
+        "$python" -m venv --clear "$folder"
+        "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
+    fi
+    echo "$*" >"$folder/.installed"
 }
 
 both="pytest -e $root/packages/accord -e $root/packages/accord-trace -e $root/packages/accord-coder"
