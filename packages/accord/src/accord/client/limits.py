@@ -50,6 +50,8 @@ from accord.types.tool_calls import Diff
 if TYPE_CHECKING:
     from accord.client.events import Decision
 
+__all__ = ("Allow", "Deny", "Limits", "LimitsFileError", "Rules", "read_limits")
+
 # The file.
 
 
