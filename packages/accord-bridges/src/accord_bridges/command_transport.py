@@ -215,7 +215,7 @@ class CommandTransport(Transport):
         for frame in frames:
             if len(frame) > self.frame_bytes:
                 self._receiver.frame_refused(self.frame_bytes, frame[:1000])
-        # A line that is no JSON is noise of the agent, as it is on a pipe.
+        # Other lines are noise of the agent, as on a pipe.
         fitting = [f for f in frames if f[:1] == b"{" and len(f) <= self.frame_bytes]
         if fitting:
             self._receiver.frames_received(fitting)

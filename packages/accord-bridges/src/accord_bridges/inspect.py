@@ -143,7 +143,7 @@ class _Run:
         given: dict[str, Any] = {"cwd": cwd, "env": self.env}
         if type(self.box.as_type(SandboxEnvironment)).__name__ != "LocalSandboxEnvironment":
             agent, given = CommandTransport(self._exec, self.argv, **given), {}
-        # The commands of the transport are no events of the sample.
+        # The sample does not record the commands of the transport.
         with getattr(self.box, "no_events", contextlib.nullcontext)():
             try:
                 async with accord.connect(agent, permissions=policy, **given) as connected:
@@ -173,7 +173,7 @@ class _Run:
         return CommandResult(done.returncode, done.stdout, done.stderr)
 
     def _note(self, event: object) -> None:
-        """Record what is no message."""
+        """Record an event that is not part of a message."""
         if isinstance(event, accord.Plan):
             plan = [f"[{one.status}] {one.content}" for one in event.entries]
             transcript().info({"plan": plan}, source=self.name)

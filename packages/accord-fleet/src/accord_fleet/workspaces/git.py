@@ -107,7 +107,7 @@ async def git(
     finally:
         if process.returncode is None:
             _kill(process)
-            ending = kill_process(process)  # which reads what nobody reads any more
+            ending = kill_process(process)  # which also reads the rest of the output
             await asyncio.shield(asyncio.gather(reading, ending, return_exceptions=True))
     if status not in allowed and not cut:
         why = errors.decode("utf-8", "replace").strip() or f"exit status {status}"

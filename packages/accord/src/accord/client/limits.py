@@ -258,6 +258,7 @@ def _words(line: str) -> list[str]:
     try:
         lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&")
         lexer.whitespace_split = True
+        lexer.commenters = ""  # `shlex` finds comments inside of words, too
         words = list(lexer)
     except ValueError:  # a quote that is not closed
         words = line.split()

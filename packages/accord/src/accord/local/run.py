@@ -56,7 +56,7 @@ async def kill_process(process: asyncio.subprocess.Process) -> None:
     """Kill a process of asyncio that has not ended, and wait for its end.
 
     Its output is read to the end and dropped: before Python 3.13, `wait` alone waits for output
-    that nobody reads, and does not return if there is more than its buffer takes.
+    that is not read, and does not return if there is more than its buffer takes.
     """
     if process.returncode is not None:
         return
