@@ -20,6 +20,7 @@ from accord.transports.stdio import stdio
 from accord_terminal.toolkit.options import (
     budget_options,
     connection_options,
+    ledger_of,
     limits_of,
     max_size_option,
     no_redact_option,
@@ -134,7 +135,12 @@ def command(
         from accord.proxy.chain import component
 
         # Next to the agent: what other components make it do counts, too.
-        parts.insert(len(parts) - 1, component(BudgetProxy(limits, account=account), name="budget"))
+        parts.insert(
+            len(parts) - 1,
+            component(
+                BudgetProxy(limits, ledger=ledger_of(limits), account=account), name="budget"
+            ),
+        )
     if explains:
         return _explain(parts)
     recording: AbstractContextManager[HopObserver | None] = nullcontext()

@@ -257,7 +257,7 @@ class SessionTaken(InvalidRequest):
 
 
 class StoreUnavailable(InternalError):
-    """The database of the sessions cannot be reached."""
+    """The database of the sessions, or the file of what was spent, cannot be reached."""
 
     default_message = "Sessions cannot be stored at the moment"
 

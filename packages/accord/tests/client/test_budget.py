@@ -7,10 +7,11 @@ import os
 import random
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -25,6 +26,7 @@ from accord import (
     Cost,
     Implementation,
     SpendingLedger,
+    StoreUnavailable,
     TokenUsage,
     Turn,
     UnmeteredAgent,
@@ -388,15 +390,42 @@ def test_killed_process_keeps_the_account(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert done.stdout == "3.0\n"
-    ledger = SpendingLedger(path)
-    kept = ledger.read(next(key for key in _keys(ledger) if key.startswith("day")))
-    ledger.close()
-    # The last report was under way.
-    assert kept["cost USD"] >= 2
+    with closing(sqlite3.connect(path)) as db:
+        found = db.execute("SELECT amount FROM spent WHERE key LIKE 'day %' AND name = 'cost USD'")
+        (kept,) = found.fetchone()
+    assert kept >= 2  # the last report was under way
 
 
-def _keys(ledger: SpendingLedger) -> list[str]:
-    return [key for (key,) in ledger._db.execute("SELECT DISTINCT key FROM spent")]
+async def test_a_turn_ends_if_its_account_cannot_be_kept(tmp_path: Path) -> None:
+    class Broken:
+        principal = ""
+
+        def __init__(self) -> None:
+            self.is_broken = False
+
+        def read(self, _key: str) -> dict[str, float]:
+            return {}
+
+        def add(self, amounts: object) -> None:
+            if self.is_broken:
+                raise StoreUnavailable("The disk is full")
+
+    ledger, model = Broken(), Model()
+    async with session_of(model, budget=Budget(cost=50, per="day"), ledger=ledger) as session:
+        assert await turn_of(session, "2") == ("end_turn", None)
+        ledger.is_broken = True
+        stop_reason, limit = await turn_of(session, "50")
+        assert stop_reason == "cancelled"
+        assert "the account cannot be kept" in str(limit)
+        assert "The disk is full" in str(limit)
+        assert model.requests <= 4
+        with pytest.raises(BudgetExceeded, match="the account cannot be kept"):
+            await turn_of(session, "1")
+    (tmp_path / "file").write_text("")
+    wrong = SpendingLedger(tmp_path / "file" / "spent.sqlite3")
+    with pytest.raises(StoreUnavailable, match=r"The accounts in .*spent\.sqlite3 cannot be used"):
+        async with session_of(Model(), budget=Budget(cost=1), ledger=wrong):
+            pass
 
 
 # What people write.

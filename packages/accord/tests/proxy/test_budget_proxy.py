@@ -171,6 +171,32 @@ async def test_a_message_cannot_start_a_turn_without_a_budget(version: int) -> N
         assert model.requests == 1
 
 
+async def test_two_prompts_at_once_share_the_budget_of_the_turn() -> None:
+    """In version 2, a client may send a prompt while another one runs (R-PROMPT-24)."""
+
+    class Queues(Model):
+        async def prompt(self, turn: Turn) -> None:
+            if turn.text == "first":
+                await second_sent.wait()
+                return
+            await super().prompt(turn)
+
+    second_sent = asyncio.Event()
+    model = Queues()
+    limits = Limits(budgets=(Budget(cost=3),))
+    async with session_of(model, limits, 2) as session:
+        async with session.prompt("first") as turn:
+            saying = asyncio.create_task(turn.steer("100"))
+            # The agent queues it, and works on it when the first prompt has ended.
+            await asyncio.wait([saying], timeout=0.2)
+            second_sent.set()
+            await saying
+            await turn.wait()
+        assert model.requests <= 4
+        assert "Limit of the turn reached: 3.00 USD" in turn.text
+        assert (await turn_of(session, "1"))[0] == "end_turn"
+
+
 # What may be touched.
 
 DENY = Deny(

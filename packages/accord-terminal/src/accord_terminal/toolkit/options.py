@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from accord.client.budget import SpendingLedger
     from accord.client.limits import Limits
     from accord.client.permissions import Policy
 
@@ -127,14 +128,16 @@ def limited_connection(limits: Limits | None) -> dict[str, Any]:
     """
     if limits is None:
         return {}
+    ledger = ledger_of(limits)
+    return {"budget": limits.budgets, "unmetered": limits.unmetered, "ledger": ledger}
+
+
+def ledger_of(limits: Limits) -> SpendingLedger | None:
+    """Return the accounts of this user, if limits need them."""
     from accord.client.budget import SpendingLedger
 
     is_kept = any(budget.per != "turn" for budget in limits.budgets)
-    return {
-        "budget": limits.budgets,
-        "unmetered": limits.unmetered,
-        "ledger": SpendingLedger() if is_kept else None,
-    }
+    return SpendingLedger() if is_kept else None
 
 
 def limit_policies(limits: Limits | None) -> list[Policy]:

@@ -1,23 +1,25 @@
 """Budgets: what a turn, a session or a day may use, and what they have used.
 
 A `Budget` is a limit, and `Spent` an account. `SessionMeter` counts the events of one session, and
-calls `on_limit` when its running turn reaches a limit: whoever runs the turn cancels it. Clients
-(`connect(budget=…)`) and proxies (`accord.proxy.budget`) use the same meter. A `SpendingLedger`
-keeps the account of sessions and days in an SQLite file that processes share.
+calls `on_limit` when its running turn reaches a limit, so that the turn is cancelled. `Budgets` has
+the meters of a connection, of a client (`connect(budget=…)`) or a proxy (`accord.proxy.budget`). A
+`SpendingLedger` keeps the account of sessions and days in an SQLite file that processes share.
 
-What is counted: the cost that the agent reports for its session, as far as it grows; the tokens
-that it reports at the end of a prompt, and until then its context usage each time it changes,
-because that is a request of its model; seconds in which no question to the user is open; tool
-calls; the files in diffs, and those that the client writes for the agent.
+What is counted: the growth of the cost that the agent reports for its session; the tokens that it
+reports at the end of a prompt, and until then its context usage each time it changes, because that
+is a request to its model; seconds in which no question to the user is open; tool calls; the files
+in diffs, and those that the client writes for the agent.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, cast, get_args
@@ -25,11 +27,13 @@ from typing import Any, Literal, Protocol, TypeAlias, cast, get_args
 from msgspec import Struct
 
 from accord.client.events import Event, ToolCall, UsageChanged
-from accord.errors import BudgetExceeded, UnmeteredAgent
+from accord.errors import BudgetExceeded, StoreUnavailable, UnmeteredAgent
 from accord.text.excerpt import excerpt, nearest
 from accord.types.session import TokenUsage
 from accord.types.tool_calls import Diff
 from accord.types.validation import ValidatedStruct, require_types
+
+log: logging.Logger = logging.getLogger("accord.client.budget")
 
 # Limits.
 
@@ -264,7 +268,7 @@ class SpendingLedger:
     """Accounts in an SQLite file, which several processes may share.
 
     What was added survives a kill of the process. `principal` is the user whose days are counted.
-    Only its owner can read the file. Raises `sqlite3.OperationalError` for a file that cannot be
+    Only its owner can read the file. Raises `StoreUnavailable` for a file that cannot be read or
     written, or that is locked for 5 s.
     """
 
@@ -273,30 +277,36 @@ class SpendingLedger:
         self.principal: str = principal
         self._opened: sqlite3.Connection | None = None
 
-    @property
-    def _db(self) -> sqlite3.Connection:
-        if self._opened is None:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-            db = sqlite3.connect(self.path, timeout=5.0, isolation_level=None)
-            db.execute("PRAGMA journal_mode=WAL")
-            db.execute("PRAGMA synchronous=NORMAL")
-            db.execute(_LEDGER)
-            self._opened = db
-        return self._opened
+    @contextmanager
+    def _db(self) -> Generator[sqlite3.Connection, None, None]:
+        try:
+            if self._opened is None:
+                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+                db = sqlite3.connect(self.path, timeout=5.0, isolation_level=None)
+                db.execute("PRAGMA journal_mode=WAL")
+                db.execute("PRAGMA synchronous=NORMAL")
+                db.execute(_LEDGER)
+                self._opened = db
+            yield self._opened
+        except (OSError, sqlite3.Error) as error:
+            raise StoreUnavailable(
+                f"The accounts in {self.path} cannot be used: {error}"
+            ) from error
 
     def read(self, key: str) -> Mapping[str, float]:
-        return dict(self._db.execute("SELECT name, amount FROM spent WHERE key = ?", (key,)))
+        with self._db() as db:
+            return dict(db.execute("SELECT name, amount FROM spent WHERE key = ?", (key,)))
 
     def add(self, amounts: Iterable[tuple[str, str, float]]) -> None:
-        db = self._db
-        db.execute("BEGIN IMMEDIATE")
-        try:
-            db.executemany(_ADD, amounts)
-        except BaseException:
-            db.execute("ROLLBACK")
-            raise
-        db.execute("COMMIT")
+        with self._db() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                db.executemany(_ADD, amounts)
+            except BaseException:
+                db.execute("ROLLBACK")
+                raise
+            db.execute("COMMIT")
 
     def close(self) -> None:
         """Close the file."""
@@ -425,6 +435,7 @@ class SessionMeter:
         self._since: float | None = None  # the time that is not counted yet
         self._unsaved = 0.0  # seconds that the ledger does not have
         self._paused = 0
+        self._fault = ""  # of the ledger
         # What the agent has reported.
         self._cost = kept.get(_REPORTED_COST, 0.0) if cost_before is None else cost_before
         self._currency: str | None = None
@@ -548,8 +559,7 @@ class SessionMeter:
         if amount == before and currency == self._currency:
             return
         self._cost, self._currency, self._hides_cost = amount, currency, False
-        if self._ledger is not None:
-            self._ledger.add([(self._key, _REPORTED_COST, amount - before)])
+        self._write([(self._key, _REPORTED_COST, amount - before)])
         # A smaller cost is that of a new count, all of which is spent.
         self._keep(_cost_in(currency), amount - before if amount >= before else amount)
         limits = [one.currency for one in self._budgets if one.cost is not None]
@@ -569,7 +579,11 @@ class SessionMeter:
             return self._turn
         if per == "session" or self._ledger is None:
             return self._session
-        return _Account(self._ledger.read(self._day))
+        try:
+            return _Account(self._ledger.read(self._day))
+        except Exception as error:  # noqa: BLE001  # of a ledger of the program, too
+            self._fault = f"the account cannot be read: {error}"
+            return self._session
 
     def _count_time(self) -> None:
         if self._since is not None:
@@ -585,7 +599,7 @@ class SessionMeter:
     def _save_time(self) -> None:
         seconds, self._unsaved = self._unsaved, 0.0
         if self._ledger is not None and seconds:
-            self._ledger.add([(key, "seconds", seconds) for key in (self._key, self._day)])
+            self._write([(key, "seconds", seconds) for key in (self._key, self._day)])
 
     def _add(self, name: str, amount: float, *, in_session: bool = True) -> None:
         self._keep(name, amount, in_session=in_session)
@@ -597,7 +611,17 @@ class SessionMeter:
             self._session.add(name, amount)
         if self._ledger is not None:
             keys = (self._key, self._day) if in_session else (self._day,)
-            self._ledger.add([(key, name, amount) for key in keys])
+            self._write([(key, name, amount) for key in keys])
+
+    def _write(self, amounts: Iterable[tuple[str, str, float]]) -> None:
+        """Add amounts to the ledger; if it fails, no turn goes beyond what is known."""
+        if self._ledger is None:
+            return
+        try:
+            self._ledger.add(amounts)
+        except Exception as error:  # noqa: BLE001  # of a ledger of the program, too
+            log.warning("! what was spent is not kept: %s", error)
+            self._fault = f"the account cannot be kept: {error}"
 
     def check_time(self) -> None:
         """Call `on_limit` if the time of the turn is over."""
@@ -622,7 +646,8 @@ class SessionMeter:
                 if allowed is None:
                     continue
                 unit = budget.currency if name == "cost" else ""
-                reason = ""
+                account = account or self._account(budget.per)
+                reason = self._fault
                 if name == "cost" and self._foreign is not None:
                     reason = f"the agent reports its cost in {excerpt(self._foreign, 20)}"
                 elif name == "cost" and self._hides_cost and not running:
@@ -632,7 +657,6 @@ class SessionMeter:
                         name=name, per=budget.per, spent=0, allowed=allowed, unit=unit,
                         reason=reason,
                     )  # fmt: skip
-                account = account or self._account(budget.per)
                 key = _cost_in(budget.currency) if name == "cost" else name
                 spent = account.amounts.get(key, 0.0)
                 may_be_used_up = running and name in _COUNTED
@@ -652,47 +676,48 @@ def _cost_in(currency: str) -> str:
 
 
 class Budgets:
-    """The budgets of one connection, and what is kept about its sessions."""
+    """The budgets of one connection to an agent, and the meters of its sessions.
+
+    Raises `UnmeteredAgent` as `require_metered`. Without a `ledger`, days are counted in a file of
+    this user. With an `account`, all sessions count as one of this name.
+    """
 
     def __init__(
-        self, budgets: Sequence[Budget], ledger: Ledger | None, agent: str, *, unmetered: bool
-    ) -> None:
-        self._budgets = budgets
-        self._unmetered = unmetered
-        self._agent = agent
-        if ledger is None and any(budget.per == "day" for budget in budgets):
-            ledger = SpendingLedger()
-        self._ledger = ledger
-        self._meters: dict[str, SessionMeter] = {}
-
-    @classmethod
-    def of(
-        cls,
-        given: object,
-        ledger: Ledger | None,
+        self,
+        budgets: Sequence[Budget],
         agent: str,
         meta: Mapping[str, Any] | None,
-        unmetered: Collection[str],
-    ) -> Budgets | None:
-        """Return what a client gives for an agent; raise `UnmeteredAgent` as `require_metered`."""
-        budgets = budgets_of("connect(budget=…)", given)
+        *,
+        unmetered: Collection[str] = (),
+        ledger: Ledger | None = None,
+        account: str | None = None,
+    ) -> None:
         require_metered(budgets, agent, meta, unmetered)
-        return cls(budgets, ledger, agent, unmetered=agent in unmetered)
+        if ledger is None and any(budget.per == "day" for budget in budgets):
+            ledger = SpendingLedger()
+        self._budgets = budgets
+        self._agent = agent
+        self._unmetered = agent in unmetered
+        self._ledger = ledger
+        self._account = account
+        self._meters: dict[str, SessionMeter] = {}
 
     def meter(self, session_id: str, cost_before: float | None) -> SessionMeter:
         """Return the meter of a session that was opened, also again."""
         meter = self._meters.get(session_id)
         if meter is None:
-            key = f"{self._agent} {session_id}"
-            meter = SessionMeter(
+            meter = self._meters[session_id] = SessionMeter(
                 self._budgets,
-                key,
+                self._account or f"{self._agent} {session_id}",
                 self._ledger,
                 cost_before=cost_before,
                 unmetered=self._unmetered,
             )
-            self._meters[session_id] = meter
         return meter
+
+    def drop(self, session_id: str) -> None:
+        """Forget the meter of a session that is closed."""
+        self._meters.pop(session_id, None)
 
 
 def _either(names: Sequence[str]) -> str:

@@ -349,10 +349,15 @@ async def connect(
     async with connection(versions) as remote:
         adapter = _classes(remote.spec.version)[1](remote)
         if budget is not None:
-            from accord.client.budget import Budgets
+            from accord.client.budget import Budgets, budgets_of
 
-            meta = remote.initialized.meta
-            handlers.budgets = Budgets.of(budget, ledger, adapter.info.name, meta, unmetered)
+            handlers.budgets = Budgets(
+                budgets_of("connect(budget=…)", budget),
+                adapter.info.name,
+                remote.initialized.meta,
+                unmetered=unmetered,
+                ledger=ledger,
+            )
         remote.connection.flow.reads_others = handlers.reads_others
         handlers.files.set_agent(adapter.info)
         if reconnect:

@@ -321,6 +321,8 @@ class ClientHandlers:
 
     def drop_session(self, session_id: str) -> None:
         """Drop a session that is no longer open, and its subagents."""
+        if self.budgets is not None:
+            self.budgets.drop(session_id)
         self.session_setups.pop(session_id, None)
         leaving = [session_id]
         while leaving:

@@ -11,11 +11,12 @@ import asyncio
 import logging
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Raw
 
-from accord.client.budget import Ledger, SessionMeter, SpendingLedger, require_metered
+from accord.client.budget import Budgets, Ledger, SessionMeter
 from accord.client.events import PermissionRequest, ToolCall, UsageChanged
 from accord.client.limits import Limits, Rules
 from accord.errors import BudgetExceeded, InternalError, InvalidRequest, UnmeteredAgent
@@ -44,57 +45,62 @@ _CANCEL_TIMEOUT_S = 10.0  # for the agent to end a turn that has reached a limit
 class BudgetProxy(Proxy):
     """Keeps the agent of a chain within limits.
 
-    The accounts of sessions and days are in the `ledger`, by default a file of this user;
-    `principal` is the user whose days are counted. With an `account`, all sessions count as one
-    of this name.
+    The accounts of sessions and days are in the `ledger`; without one, days are counted in a file
+    of this user. With an `account`, all sessions count as one of this name.
     """
 
     def __init__(
-        self,
-        limits: Limits,
-        *,
-        ledger: Ledger | None = None,
-        principal: str = "",
-        account: str | None = None,
+        self, limits: Limits, *, ledger: Ledger | None = None, account: str | None = None
     ) -> None:
-        if ledger is None and any(budget.per != "turn" for budget in limits.budgets):
-            ledger = SpendingLedger(principal=principal)
         self._limits = limits
         self._ledger = ledger
         self._account = account
 
     def stage(self) -> Stage:
         """Return a stage for one chain, whose sessions are counted apart."""
-        return _BudgetStage(_ChainBudget(self._limits, self._ledger, self._account), self._limits)
+
+        def budgets(agent: str, meta: Any) -> Budgets:
+            limits = self._limits
+            return Budgets(
+                limits.budgets,
+                agent,
+                meta,
+                unmetered=limits.unmetered,
+                ledger=self._ledger,
+                account=self._account,
+            )
+
+        return _BudgetStage(_ChainBudget(Rules(self._limits)), budgets)
 
 
 class _BudgetStage(HookStage):
     """Refuses an agent that does not report what is limited."""
 
-    def __init__(self, hooks: _ChainBudget, limits: Limits) -> None:
+    def __init__(self, hooks: _ChainBudget, budgets: Callable[[str, Any], Budgets]) -> None:
         super().__init__(hooks)
         self.name = "BudgetProxy"
-        self._limits = limits
         self._hooks = hooks
+        self._budgets = budgets
 
     def edit_initialized(self, result: Raw, version: int) -> Raw:
         edited = super().edit_initialized(result, version)
         value: Any = lenient_json.loads(bytes(result))
         info: Any = value.get("agentInfo" if version == 1 else "info")
         name = info.get("name") if lenient_json.is_object(info) else None
-        name = name if isinstance(name, str) else ""
-        self._hooks.agent = name
         try:
-            require_metered(self._limits.budgets, name, value.get("_meta"), self._limits.unmetered)
+            self._hooks.budgets = self._budgets(
+                name if isinstance(name, str) else "", value.get("_meta")
+            )
         except UnmeteredAgent as error:
             raise InvalidRequest(str(error)) from None
         return edited
 
 
 class _Running:
-    """The turn of a session, and the end that a limit sets it."""
+    """The turn of a session: its prompts, and why a limit has ended it."""
 
     def __init__(self) -> None:
+        self.prompts = 0  # in version 2, several
         self.stopped = asyncio.Event()
         self.why = ""
 
@@ -103,30 +109,21 @@ class _ChainBudget(ProxyHooks):
     """The hooks of one chain."""
 
     _seen = (b'"tool_call', b'"usage_update"')
+    budgets: Budgets
 
-    def __init__(self, limits: Limits, ledger: Ledger | None, account: str | None) -> None:
-        self.agent = ""
-        self._account = account
-        self._limits = limits
-        self._ledger = ledger
-        self._rules = Rules(limits)
-        self._meters: dict[str, SessionMeter] = {}
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._meters: dict[str, SessionMeter] = {}  # of the sessions that are open
         self._costs: dict[str, float] = {}  # before the session was opened
         self._running: dict[str, _Running] = {}
         self._calls: dict[str, dict[str, ToolCall]] = {}
         self._cwd: dict[str, str] = {}
 
     def _meter(self, session_id: str) -> SessionMeter:
-        meter = self._meters.get(session_id)
-        if meter is None:
-            meter = self._meters[session_id] = SessionMeter(
-                self._limits.budgets,
-                self._account or f"{self.agent} {session_id}",
-                self._ledger,
-                cost_before=self._costs.pop(session_id, None),
-                unmetered=self.agent in self._limits.unmetered,
-            )
-        return meter
+        if session_id not in self._meters:
+            cost = self._costs.pop(session_id, None)
+            self._meters[session_id] = self.budgets.meter(session_id, cost)
+        return self._meters[session_id]
 
     async def open_session(
         self, session: OpeningSession, forward: Callable[[], Awaitable[str]]
@@ -139,6 +136,7 @@ class _ChainBudget(ProxyHooks):
 
     async def close_session(self, session_id: str, forward: Callable[[], Awaitable[None]]) -> None:
         await forward()
+        self.budgets.drop(session_id)
         for kept in (self._meters, self._costs, self._calls, self._cwd):
             kept.pop(session_id, None)
 
@@ -148,27 +146,34 @@ class _ChainBudget(ProxyHooks):
         self, turn: ProxyTurn, forward: Callable[[], Awaitable[StopReason]]
     ) -> StopReason | None:
         meter = self._meter(turn.session_id)
-        try:
-            meter.begin_turn()
-        except BudgetExceeded as error:
-            await turn.say(f"{error}.")
+        running = self._running.get(turn.session_id)
+        if running is None:
+            running = _Running()
+            try:
+                meter.begin_turn()
+            except BudgetExceeded as error:
+                await turn.say(f"{error}.")
+                return _stop_reason(meter)
+            meter.on_limit = partial(_stop, running)
+            self._running[turn.session_id] = running
+        elif running.stopped.is_set():
+            await turn.say(f"{running.why}: the prompt was not sent.")
             return _stop_reason(meter)
-        running = self._running[turn.session_id] = _Running()
-        meter.on_limit = lambda limit: _stop(running, str(limit))
+        running.prompts += 1
         work = asyncio.ensure_future(forward())
         try:
             stop_reason = await self._watch(turn, meter, running, work)
             meter.end_prompt(turn.token_usage)
         finally:
-            meter.end_turn()
-            self._calls.pop(turn.session_id, None)
-            if self._running.get(turn.session_id) is running:
-                del self._running[turn.session_id]
+            running.prompts -= 1
+            if not running.prompts:
+                meter.end_turn()
+                self._calls.pop(turn.session_id, None)
+                self._running.pop(turn.session_id, None)
             if not work.done():
                 work.cancel()
         if running.stopped.is_set():
-            spent = f"This turn has used {meter.turn}."
-            await turn.say(f"\n\n{running.why}. {spent}\n")
+            await turn.say(f"\n\n{running.why}. This turn has used {meter.turn}.\n")
             return stop_reason if stop_reason != "cancelled" else _stop_reason(meter)
         return stop_reason
 
@@ -312,9 +317,9 @@ class _ChainBudget(ProxyHooks):
                 raise InvalidRequest(f"Denied by the limits of this chain: {what}")
 
 
-def _stop(running: _Running, why: str) -> None:
+def _stop(running: _Running, why: object) -> None:
     if not running.stopped.is_set():
-        running.why = why
+        running.why = str(why)
         running.stopped.set()
 
 
