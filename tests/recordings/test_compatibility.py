@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from accord.client.budget import REPORTS
 from accord.errors import ProtocolError
 from accord.rules.quirks import QUIRKS, quirks_of
 from accord_trace import Recording, open_trace
@@ -38,6 +39,21 @@ def test_seen_quirk_is_known_of_the_program(run: dict[str, Any]) -> None:
     info = answer.value.get("agentInfo") or answer.value.get("info") or {}
     known = {row.id for row in quirks_of(info.get("name", ""))}
     assert set(run["quirks"]) <= known
+
+
+def test_agents_that_are_known_to_report_what_they_use_have_done_so() -> None:
+    """`accord.client.budget.REPORTS` is what the recordings show, and no more."""
+    shown: dict[str, set[str]] = {}
+    for path in HERE.glob("*.acp.jsonl"):
+        found = messages(path)
+        answer = next(one for one in found if one.kind == "response" and one.method == "initialize")
+        info = answer.value.get("agentInfo") or answer.value.get("info") or {}
+        reports = shown.setdefault(info.get("name", "").lower(), set())
+        text = path.read_text("utf-8")
+        reports |= {"tokens"} if re.search(r'"totalTokens": ?[1-9]', text) else set()
+        reports |= {"cost"} if re.search(r'"cost": ?\{"amount": ?0?[.1-9]', text) else set()
+    shown = {name: found for name, found in shown.items() if found}
+    assert shown.items() >= {name: set(found) for name, found in REPORTS.items()}.items()
 
 
 def test_programs_of_others_are_recorded_as_agents_and_as_clients() -> None:
