@@ -502,7 +502,11 @@ class LiveSession:
             raise
         except RequestCancelled:
             self.timeline.remark("Withdrawn before it was sent to the agent", "quiet")
-        except (BudgetExceeded, CancelTimeout, RequestError) as error:
+        except BudgetExceeded as error:
+            self.queue.put_back(prompt)
+            self.queue.hold()
+            self._report(error)
+        except (CancelTimeout, RequestError) as error:
             await self._turn_changes.end()
             self._report(error)
         except TransportError as error:

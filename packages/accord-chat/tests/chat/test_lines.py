@@ -421,5 +421,7 @@ def test_budget_stops_the_turn_and_refuses_the_next_prompt(tmp_path: Path) -> No
         chat.sees("Done: Stopped: Limit of the session reached: 0.25 USD of 0.10 USD, used: about")
         chat.type("echo more")
         chat.sees("Error: Limit of the session reached: 0.25 USD of 0.10 USD: the prompt was not")
+        chat.type(":queue")
+        chat.sees("1: echo more")
         chat.type(":quit")
         assert chat.status() == 0
