@@ -8,7 +8,7 @@ from typing import Any
 from accord.text import lenient_json
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_array, is_object
-from accord.types.steering import outcome_of
+from accord.types import steering
 from accord_trace.records import Record
 
 
@@ -77,7 +77,7 @@ def _parts(record: Record, value: Any) -> Iterator[str]:
             yield from _update(update if is_object(update) else {})
         case "session/prompt":
             yield _texts(value.get("prompt"))
-        case "_session/steering":
+        case steering.STEERING:
             yield f"steer {_texts(value.get('prompt'))}"
         case "session/request_permission":
             yield _question(value)
@@ -113,7 +113,7 @@ def _result(record: Record, value: dict[str, Any]) -> Iterator[str]:
             yield _json(value["data"])
     elif isinstance(value.get("stopReason"), str):
         yield value["stopReason"]
-    elif (outcome := outcome_of(value)) is not None:
+    elif (outcome := steering.outcome_of(value)) is not None:
         reason = value.get("reason")
         yield f"{outcome} · {reason}" if isinstance(reason, str) else outcome
     elif value:

@@ -149,6 +149,14 @@ def limit_policies(limits: Limits | None) -> list[Policy]:
     return [Rules(limits).decide]
 
 
+def checked_budget(budget: str | None, unmetered: Sequence[str] = ()) -> str | None:
+    """Return `--budget`, whose limits are right, with the path of a file as an absolute one."""
+    if limits_of(budget, unmetered) is None or budget is None:
+        return None
+    path = Path(budget).expanduser()
+    return str(path.absolute()) if path.is_file() else budget
+
+
 def limited_command(
     argv: Sequence[str],
     budget: str | None,
@@ -158,13 +166,10 @@ def limited_command(
 ) -> tuple[str, ...]:
     """Return the command of a chain that keeps the agent of a command within limits.
 
-    `budget` is checked, and a file in it becomes an absolute path. None: the command itself.
-    With an `account`, sessions count as one of this name.
+    None is the command itself. With an `account`, sessions count as one of this name.
     """
-    if limits_of(budget, unmetered) is None or budget is None:
+    if (given := checked_budget(budget, unmetered)) is None:
         return tuple(argv)
-    path = Path(budget).expanduser()
-    given = str(path.absolute()) if path.is_file() else budget
     named = [word for name in unmetered for word in ("--unmetered", name)]
     counted = () if account is None else ("--account", account)
     chain = (sys.executable, "-m", "accord", "chain", "--budget", given, *named, *counted)

@@ -53,7 +53,7 @@ from accord_terminal.sessions.records import (
     now,
     offer_login,
 )
-from accord_terminal.toolkit.options import budget_options, limits_of
+from accord_terminal.toolkit.options import budget_options, checked_budget
 from accord_terminal.toolkit.text import one_line
 
 
@@ -195,18 +195,11 @@ def _record(given: dict[str, Any]) -> Record:
         mcp_files=given["mcp_files"],
         meta=given["meta"],
         terminals=given["terminals"],
-        budget=_budget(given["budget"], given["unmetered"]),
+        budget=checked_budget(given["budget"], given["unmetered"]),
         unmetered=given["unmetered"],
         approvals=approvals,
         ttl_s=given["ttl_s"],
     )
-
-
-def _budget(given: str | None, unmetered: tuple[str, ...]) -> str | None:
-    """Check limits; return them, with the path of a file as an absolute one."""
-    limits_of(given, unmetered)
-    path = None if given is None else Path(given).expanduser()
-    return str(path.absolute()) if path is not None and path.is_file() else given
 
 
 def _created(fresh: Record, *, as_json: bool, replace: bool) -> int:
