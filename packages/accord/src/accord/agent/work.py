@@ -84,7 +84,7 @@ class Steering:
     """The messages of the user that arrive while a turn runs, until the agent takes them."""
 
     def __init__(self) -> None:
-        self.is_open = False
+        self.is_open: bool = False
         self._messages: deque[SteeringMessage] = deque()
         self._arriving = 0
         self._changed: asyncio.Event | None = None
@@ -156,8 +156,10 @@ class TurnState:
         self.is_over = False  # what the turn began and did not end is background work now
         self.message_id = ""
         self.prompt_id = ""  # of the message that the handler works on
-        self.steering = Steering()
-        self.began = asyncio.Event()  # the handler was called, or the turn has ended without it
+        self.steering: Steering = Steering()
+        self.began: asyncio.Event = (
+            asyncio.Event()
+        )  # the handler was called, or the turn has ended without it
         # Gives the turn a message, until it has ended; see `TurnRunner.steer`.
         self.steer: Callable[[tuple[ContentBlock, ...]], Awaitable[Delivery | None]] | None = None
         self.may_start: asyncio.Event = asyncio.Event()

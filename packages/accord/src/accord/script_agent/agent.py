@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from accord import (
     Agent,
@@ -84,7 +84,7 @@ class ScriptAgent(AuthenticationMixin, ScriptProviders, Agent):
     prompt_capabilities: frozenset[str] = frozenset({"image", "audio", "resource"})
     system_prompt: frozenset[str] = frozenset({"append", "override"})
     steering = True  # by other commands than `listen`, a message is run when they have ended
-    reports = frozenset({"tokens", "cost"})  # by its commands
+    reports: frozenset[Literal["tokens", "cost"]] = frozenset({"tokens", "cost"})  # by its commands
     unstable = True  # clients can test unstable methods too
 
     def __init__(self, *, exit_process: Callable[[int], object] | None = None) -> None:
