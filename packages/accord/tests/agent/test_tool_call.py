@@ -10,7 +10,7 @@ import pytest
 
 from accord import ImageContent, PermissionOption, ToolCallLocation, Turn, v1, v2
 from accord.agent import ToolCallHandle
-from accord.wire.base import Unknown
+from accord.wire.base import UNSET, Unknown
 from agent.harness import BOTH, V1, V2, AgentHarness, ClientV2, FunctionAgent, connect_client
 from requirement import requirement
 
@@ -602,3 +602,25 @@ async def test_permission_request_needs_options_with_unique_ids(
     async with connect_client(FunctionAgent(work), version) as client:
         assert await client.prompt("go") == "end_turn"
         assert not client.asked
+
+
+@BOTH
+async def test_call_that_comes_as_events_is_shown_without_a_block(version: int) -> None:
+    async def work(turn: Turn) -> None:
+        first, second = turn.tool("First", kind="read"), turn.tool("Second", kind="execute")
+        await first.begin()
+        await second.begin()
+        with pytest.raises(RuntimeError, match="entered once"):
+            await first.begin()
+        await second.add_content("out of order")
+        assert await first.permission()
+        await second.end("failed")
+        await first.end()
+        await first.end("failed")  # it has ended
+
+    async with connect_client(FunctionAgent(work), version) as client:
+        assert await client.prompt("go") == "end_turn"
+        states = [u for u in client.of("ToolCall", "ToolCallUpdate") if u.tool_call_id]
+        last = {u.tool_call_id: u.status for u in states if u.status is not UNSET and u.status}
+        assert list(last.values()) == ["completed", "failed"]
+        assert len(client.asked) == 1

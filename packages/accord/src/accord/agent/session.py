@@ -320,6 +320,22 @@ class Session(WorkActions):
         """
         return await self._core.connect_mcp()
 
+    @property
+    def remembered(self) -> Any:
+        """What `remember` was last given, as JSON; None before. Do not change it."""
+        return self._core.remembered
+
+    @must_await("session")
+    async def remember(self, value: Any) -> None:
+        """Store what you need to continue the session, such as the messages of your model.
+
+        `remembered` returns it, also in a later process if the agent has a store, and in a copy
+        of the session. It is deleted with the session. The client does not see it. If both are
+        lists, only the items from the first difference on are written. Raises `TypeError` for
+        what JSON cannot hold.
+        """
+        await self._core.remember(value)
+
     async def history(self) -> list[Update]:
         """Return what was said and done, each thing once; nothing without a store."""
         return await self._core.history()

@@ -20,7 +20,7 @@ from collections.abc import (
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context, copy_context
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
 import msgspec
 from msgspec import Struct
@@ -30,6 +30,7 @@ from accord.agent.updates import (
     MessageRole,
     MessageUpdate,
     OptionsUpdate,
+    Remembered,
     TerminalOutputUpdate,
     TitleUpdate,
     ToolContentUpdate,
@@ -41,6 +42,7 @@ from accord.errors import InvalidParams, LocalProtocolError, TransportError
 from accord.types.content import ContentBlock, require_content
 from accord.types.mcp import McpServer
 from accord.types.session import AvailableCommand, SelectOption, SessionOption, SystemPrompt
+from accord.wire.codec import encode
 
 if TYPE_CHECKING:
     from accord.mcp.connections import McpConnections
@@ -288,6 +290,7 @@ class SessionCore:
         make_mcp_connections: Callable[[SessionCore], McpConnections] | None = None,
         system_prompt: SystemPrompt | None = None,
         first_number: int = 0,
+        remembered: Any = None,
         writer: UpdateWriter | None = None,
         read_history: Callable[[], Awaitable[list[Update]]] | None = None,
     ) -> None:
@@ -317,6 +320,7 @@ class SessionCore:
         self._output = None if writer is None else _output_of(writer)
         self._read_history = read_history
         self._count = first_number
+        self.remembered = remembered  # by the agent, as JSON
         self._role: MessageRole | None = None
         self._message_id = ""
         self._chunks = 0  # of the current message
@@ -432,6 +436,23 @@ class SessionCore:
         self._check_open()
         if self._output is not None:
             await self._output.store(update)
+
+    async def remember(self, value: Any) -> None:
+        """Store what `remembered` gives from now on; of a list, only what is new is written."""
+        before = self.remembered
+        if value == before:
+            return
+        keep = None
+        if isinstance(value, list) and isinstance(before, list):
+            known = cast("list[Any]", before)
+            keep = next(
+                (n for n, (a, b) in enumerate(zip(known, value, strict=False)) if a != b),
+                min(len(known), len(value)),
+            )
+        # A copy: the caller may change what it has given.
+        update = Remembered(msgspec.json.decode(encode(value[keep:] if keep else value)), keep or None)
+        await self.store_update(update)
+        self.remembered = update.after(before)
 
     def _check_open(self) -> None:
         if self.closed:

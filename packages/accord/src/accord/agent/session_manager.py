@@ -528,7 +528,7 @@ class SessionManager:
         setup: SessionSetup,
         writer: SessionWriter | None = None,
         *,
-        first_number: int = 0,
+        loaded: LoadedSession | None = None,
     ) -> SessionCore:
         return SessionCore(
             session_id,
@@ -540,7 +540,8 @@ class SessionManager:
             mcp_servers=setup.mcp_servers,
             make_mcp_connections=self._mcp_connections,
             system_prompt=setup.system_prompt,
-            first_number=first_number,
+            first_number=0 if loaded is None else loaded.count,
+            remembered=None if loaded is None else loaded.remembered,
             writer=writer,
             read_history=None
             if self.stored_sessions is None
@@ -591,7 +592,7 @@ class SessionManager:
             with self._reserve_slot():
                 async with self._writer(session_id) as writer:
                     loaded = await stored_sessions.load(session_id, replay=replay)
-                    core = self._make_core(session_id, setup, writer, first_number=loaded.count)
+                    core = self._make_core(session_id, setup, writer, loaded=loaded)
                     core.title, core.title_set_by_user = stored.title, stored.title_is_users
                     await self._open(core, loaded.options)
             if replay:
@@ -625,7 +626,7 @@ class SessionManager:
             try:
                 async with self._writer(copy_id) as writer:
                     loaded = await stored_sessions.load(copy_id, replay=False)
-                    core = self._make_core(copy_id, setup, writer, first_number=loaded.count)
+                    core = self._make_core(copy_id, setup, writer, loaded=loaded)
                     core.title = stored.title
                     return await self._open(core, loaded.options)
             except BaseException:

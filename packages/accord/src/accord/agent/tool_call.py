@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar, Token
 from types import NoneType, TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -112,15 +112,46 @@ class BaseToolCall:
         self._diffs: list[Diff] = []
         # What the user can see; None for much content and for streams.
         self._content: list[ToolContent] | None = []
+        self._has_begun = False
         self._token: Token[tuple[SessionCore, BaseToolCall] | None] | None = None
 
     async def __aenter__(self: CallT) -> CallT:
         await self._enter()
         return self
 
+    @must_await("call")
+    async def begin(self) -> None:
+        """Show the call without a block, for work that is reported by events; `end` ends it.
+
+        Then files and terminals that are used do not belong to the call, and it cannot be
+        cancelled individually.
+        """
+        await self._show_new()
+
+    @must_await("call")
+    async def end(self, status: Literal["completed", "failed", "cancelled"] = "completed") -> None:
+        """End a call that `begin` has begun, unless it has ended."""
+        require_name("end(status=…)", status, _FINAL_STATUSES)
+        try:
+            if self.status not in _FINAL_STATUSES and not self._core.closed:
+                await self._report(status=status)
+        finally:
+            self._core.open_tool_calls.pop(self.id, None)
+
     async def _enter(self) -> None:
+        await self._show_new()
         core = self._core
-        if self._token is not None:
+        self._token = _current.set((core, self))
+        self._scope.enter()
+        try:
+            await self._notify_background()
+        except BaseException as exc:
+            await self.__aexit__(type(exc), exc, None)
+            raise
+
+    async def _show_new(self) -> None:
+        core = self._core
+        if self._has_begun:
             raise RuntimeError("A tool call is entered once; make another one")
         core.end_message()
         try:
@@ -141,13 +172,7 @@ class BaseToolCall:
             _require_json("raw_input", self.raw_input)
             raise
         core.open_tool_calls[self.id] = self
-        self._token = _current.set((core, self))
-        self._scope.enter()
-        try:
-            await self._notify_background()
-        except BaseException as exc:
-            await self.__aexit__(type(exc), exc, None)
-            raise
+        self._has_begun: bool = True
 
     async def __aexit__(
         self,
@@ -317,7 +342,7 @@ class BaseToolCall:
             await self._notify_background()
 
     def _require_entered(self) -> None:
-        if self._token is None:
+        if not self._has_begun:
             raise RuntimeError("The tool call has not begun; enter it with `async with`")
 
     async def _notify_background(self) -> None:

@@ -199,6 +199,21 @@ class SessionMessageUpdate(
     content: tuple[ContentBlock, ...]
 
 
+class Remembered(Struct, frozen=True, omit_defaults=True, tag="remembered"):
+    """What the agent remembers of the session; it is stored, and never sent.
+
+    `keep` items of the list that was remembered before are followed by those of `value`, a list;
+    without it, `value` is all that is remembered.
+    """
+
+    value: Any
+    keep: int | None = None
+
+    def after(self, before: Any) -> Any:
+        """Return what is remembered after this, given what was before."""
+        return self.value if self.keep is None else [*before[: self.keep], *self.value]
+
+
 Update: TypeAlias = (
     MessageUpdate
     | ToolCallUpdate
@@ -220,6 +235,7 @@ Update: TypeAlias = (
     | CompactionSummaryUpdate
     | SubagentUpdate
     | SessionMessageUpdate
+    | Remembered
 )
 
 

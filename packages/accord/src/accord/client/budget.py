@@ -28,6 +28,7 @@ from msgspec import Struct
 
 from accord.client.events import Event, ToolCall, UsageChanged
 from accord.errors import BudgetExceeded, StoreUnavailable, UnmeteredAgent
+from accord.local.state import state_folder
 from accord.text.excerpt import excerpt, nearest
 from accord.types.session import TokenUsage
 from accord.types.tool_calls import Diff
@@ -317,13 +318,7 @@ class SpendingLedger:
 
 def default_ledger() -> Path:
     """Return the file of this user's accounts, in ACCORD_STATE or the folder for state."""
-    if folder := os.environ.get("ACCORD_STATE"):
-        return Path(folder) / "spent.sqlite3"
-    if os.name == "nt":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    else:
-        base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    return base / "accord" / "spent.sqlite3"
+    return state_folder() / "spent.sqlite3"
 
 
 # Agents that report what they use.

@@ -32,6 +32,7 @@ from accord.agent.updates import (
     PlanMarkdownUpdate,
     PlanRemoved,
     PlanUpdate,
+    Remembered,
     SessionMessageUpdate,
     SubagentUpdate,
     TerminalExited,
@@ -202,6 +203,7 @@ _Stored: TypeAlias = (
     | _Compaction
     | _CompactionPart
     | _SessionSaid
+    | Remembered
 )
 
 _native = msgspec.json.Decoder(_Stored).decode
@@ -511,7 +513,7 @@ class Collapser:
                 del output[:-_OUTPUT_BYTES]
             case TerminalExited(terminal_id, _, _):
                 self._exits[terminal_id] = update
-            case OptionsUpdate() | CommandsUpdate() | TurnEnded() | NoticeUpdate():
+            case OptionsUpdate() | CommandsUpdate() | TurnEnded() | NoticeUpdate() | Remembered():
                 pass
 
     def _parts(self, key: tuple[str, ...]) -> _ContentBuffer:
@@ -594,6 +596,7 @@ class LoadedSession(Struct):
 
     count: int  # entries
     options: tuple[SessionOption, ...]
+    remembered: Any
     collapser: Collapser
 
     async def updates(self, *, running: bool) -> AsyncGenerator[Update, None]:
@@ -676,6 +679,7 @@ class StoredSessions:
         """
         count = 0
         options: tuple[SessionOption, ...] = ()
+        remembered: Any = None
         fold = Collapser()
         async with aclosing(self._store.read_pages(session_id)) as pages:
             async for page in pages:
@@ -684,11 +688,13 @@ class StoredSessions:
                     update = decode_update(entry)
                     if isinstance(update, OptionsUpdate):
                         options = update.options
+                    elif isinstance(update, Remembered):
+                        remembered = update.after(remembered)
                     elif update is not None and replay:
                         fold.add(update)
                     if count % _UPDATES_PER_STEP == 0:
                         await asyncio.sleep(0)
-        return LoadedSession(count, options, fold)
+        return LoadedSession(count, options, remembered, fold)
 
     async def history(self, session_id: str) -> list[Update]:
         """Return the collapsed updates of a session."""
