@@ -1,0 +1,178 @@
+"""Finds the bridge for an object: `as_agent`. No framework is imported that the object is not of."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from importlib import import_module
+from typing import Any
+
+from msgspec import Struct
+
+from accord import Agent
+from accord_bridges.bridge import BridgedAgent, Options
+
+
+class UnknownKind(TypeError):
+    """No bridge is for an object of this class."""
+
+
+class Kind(Struct, frozen=True):
+    """A kind of objects that can be agents."""
+
+    name: str
+    """The name of the framework, as people write it."""
+    package: str
+    """The package that the object's class, or a class above it, is defined in."""
+    classes: tuple[str, ...]
+    """The names of the classes."""
+    bridge: str
+    """MODULE:CLASS of the bridge."""
+
+
+def _kind(name: str, package: str, classes: str, bridge: str) -> Kind:
+    return Kind(name, package, tuple(classes.split()), f"accord_bridges.frameworks.{bridge}")
+
+
+KINDS: tuple[Kind, ...] = (
+    _kind("pydantic-ai", "pydantic_ai", "AbstractAgent", "pydantic_ai:PydanticAiAgent"),
+    _kind(
+        "LangGraph, LangChain, deepagents",
+        "langgraph",
+        "PregelProtocol Pregel StateGraph",
+        "langgraph:LangGraphAgent",
+    ),
+    _kind("openai-agents", "agents", "Agent", "openai_agents:OpenAiAgentsAgent"),
+    _kind(
+        "claude-agent-sdk",
+        "claude_agent_sdk",
+        "ClaudeAgentOptions",
+        "claude_agent_sdk:ClaudeSdkAgent",
+    ),
+    _kind("google-adk", "google.adk", "BaseAgent App Runner", "google_adk:AdkAgent"),
+    _kind("smolagents", "smolagents", "MultiStepAgent", "smolagents:SmolAgent"),
+    _kind("agno", "agno", "Agent Team", "agno:AgnoAgent"),
+    _kind(
+        "Microsoft agent-framework",
+        "agent_framework",
+        "BaseAgent RawAgent Agent Workflow WorkflowBuilder",
+        "agent_framework:MicrosoftAgent",
+    ),
+)
+_URLS = {
+    "an OpenAI-compatible API": "accord_bridges.frameworks.openai_api:OpenAiApiAgent",
+    "an A2A agent": "accord_bridges.frameworks.a2a:A2aAgent",
+}
+
+
+def as_agent(target: Any, **options: Any) -> Agent:
+    """Return an agent that runs an object of a framework; `as_agent(object).run()` is a program.
+
+    `target` is an object of one of `KINDS`, an async function, the URL of an OpenAI-compatible
+    API (`http://…/v1#MODEL`) or of an A2A agent. A class or a function without parameters that
+    makes such an object is called. `options` are those of `Options`. Raises `UnknownKind`, a
+    `TypeError`, which names the kinds, and `ImportError` for a package that is missing.
+    """
+    target = _made(target)
+    if isinstance(target, Agent):
+        if options:
+            raise TypeError(
+                f"an agent of Accord takes no options, got {', '.join(sorted(options))}"
+            )
+        return target
+    found = _bridge_of(target)
+    try:
+        checked = Options(**options)
+    except TypeError as error:
+        known = ", ".join(Options.__struct_fields__)
+        raise TypeError(f"as_agent(…): {error}; the options: {known}") from None
+    return found(target, checked)
+
+
+def _bridge_of(target: Any) -> type[BridgedAgent]:
+    if isinstance(target, str):
+        return _load(_URLS["an OpenAI-compatible API" if _is_openai(target) else "an A2A agent"])
+    kind = kind_of(target)
+    if kind is not None:
+        return _load(kind.bridge)
+    if callable(target) and not isinstance(target, type):
+        from accord_bridges.frameworks import function
+
+        why = function.check(target)
+        if why is None:
+            return function.FunctionAgent
+        raise UnknownKind(f"{_shown(target)}: {why}")
+    raise UnknownKind(_unknown(target))
+
+
+def kind_of(target: Any) -> Kind | None:
+    """Return the kind of an object by its classes; None for functions, URLs and other objects."""
+    for cls in type(target).__mro__:
+        for kind in KINDS:
+            if cls.__name__ in kind.classes and (cls.__module__ + ".").startswith(
+                kind.package + "."
+            ):
+                return kind
+    return None
+
+
+def _is_openai(url: str) -> bool:
+    if not url.startswith(("http://", "https://")):
+        raise UnknownKind(
+            f"{url!r}: expected an object of a framework, or a URL that begins with http:// or https://"
+        )
+    path = url.partition("#")[0].partition("?")[0].rstrip("/")
+    return "#" in url or path.endswith("/v1")
+
+
+def _load(place: str) -> type[BridgedAgent]:
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _made(target: Any) -> Any:
+    """Call a class, or a function that makes an object; a function that is an agent stays."""
+    is_class = isinstance(target, type)
+    if not is_class and not (inspect.isfunction(target) and not _is_async(target)):
+        return target
+    needed = [
+        parameter.name
+        for parameter in inspect.signature(target).parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    ]
+    what = "class" if is_class else "function"
+    if needed:
+        raise UnknownKind(
+            f"{_shown(target)} is a {what} that needs arguments ({', '.join(needed)}): give an object,"
+            f" or a function without parameters that makes it"
+        )
+    try:
+        return target()
+    except Exception as error:
+        error.add_note(f"while {_shown(target)}() made the agent")
+        raise
+
+
+def _is_async(function: Any) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+
+
+def _shown(target: Any) -> str:
+    return str(getattr(target, "__qualname__", None) or type(target).__qualname__)
+
+
+def _unknown(target: Any) -> str:
+    cls = type(target)
+    place = f"{cls.__module__}.{cls.__qualname__}"
+    names = {f"{kind.package}.{name}": kind for kind in KINDS for name in kind.classes}
+    near = difflib.get_close_matches(place, names, 1, 0.4)
+    kinds = ", ".join(kind.name for kind in KINDS)
+    nearest = ""
+    if near:
+        kind = names[near[0]]
+        nearest = f" The nearest: {kind.name}, an object of the class {' or '.join(kind.classes)}."
+    return (
+        f"an object of the class {place} cannot be an agent.{nearest} Expected an object of {kinds};"
+        " an async function; or the URL of an A2A agent or of an OpenAI-compatible API"
+    )
