@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     try:
         with _OutputIsLog():
-            agent = load(given.object, **_options(given))
+            agent = load(given.object, folder=given.dir, **_options(given))
         agent.run()
     except RunError as error:
         print(f"accord run: {error}", file=sys.stderr)
@@ -77,6 +77,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.error = _raise  # argparse exits otherwise
     add = parser.add_argument
     add("object", nargs="?", metavar="OBJECT", help=argparse.SUPPRESS)
+    add(
+        "--dir", type=Path, metavar="DIR", help="where modules are (default: the working directory)"
+    )
     add("--name", metavar="NAME", help="name that clients show (default: that of the object)")
     add(
         "--model",
@@ -93,7 +96,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--store",
         type=Path,
         metavar="FILE",
-        help="SQLite file of the sessions (default: one for each OBJECT)",
+        help="SQLite file of the sessions (default: one per OBJECT)",
     )
     add("--no-store", action="store_true", help="forget the sessions when the client disconnects")
     add(
@@ -109,39 +112,45 @@ def _raise(message: str) -> Any:
     raise argparse.ArgumentError(None, message)
 
 
-def load(name: str, /, **options: Any) -> Any:
+def load(target: str, /, *, folder: Path | None = None, **options: Any) -> Any:
     """Import an object and return the agent that runs it. Raises `RunError`.
 
-    `options` are those of `accord_bridges.Options`; an `accord.Agent` takes none.
+    `folder` is where modules are, by default the working directory. `options` are those of
+    `accord_bridges.Options`; an `accord.Agent` takes none.
     """
     from accord_bridges.kinds import UnknownKind, as_agent
 
-    target = name if "://" in name else import_object(name)
+    found = target if "://" in target else import_object(target, folder)
     from accord import Agent
 
-    if isinstance(target, Agent) or (isinstance(target, type) and issubclass(target, Agent)):
+    if isinstance(found, Agent) or (isinstance(found, type) and issubclass(found, Agent)):
         options = {}
     try:
-        return as_agent(target, **options)
+        return as_agent(found, **options)
     except UnknownKind as error:
-        raise RunError(f"{name}: {error}") from None
+        raise RunError(f"{target}: {error}") from None
     except ImportError as error:
         raise RunError(str(error)) from None
     except TypeError as error:
-        raise RunError(f"{name}: {error}") from None
+        raise RunError(f"{target}: {error}") from None
     except Exception as error:  # noqa: BLE001  # of the user's code
         notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
-        raise RunError(f"{name}: {_failed(error)}{notes}") from None
+        raise RunError(f"{target}: {_failed(error)}{notes}") from None
 
 
-def import_object(name: str) -> Any:
+def load_stored(target: str) -> Any:
+    """Do what `load` does, with sessions that are kept as those of `accord run`."""
+    return load(target, store=open_store(store_path(target)))
+
+
+def import_object(name: str, folder: Path | None = None) -> Any:
     """Return the object of MODULE:OBJECT or FILE.py:OBJECT. Raises `RunError`.
 
-    Modules are found from the working directory on. Without `:OBJECT`, it is the only object of
+    Modules are found in `folder` first, by default the working directory. Without `:OBJECT`, it is the only object of
     the module that can be an agent.
     """
     place, colon, path = _split(name)
-    module = _import(place)
+    module = _import(place, (folder or Path.cwd()).absolute())
     if not colon:
         return _only_agent(place, module)
     found: Any = module
@@ -162,27 +171,27 @@ def _split(name: str) -> tuple[str, str, str]:
     return place, colon, path
 
 
-def _import(place: str) -> ModuleType:
+def _import(place: str, folder: Path) -> ModuleType:
     is_file = place.endswith(".py")
     if is_file:
-        file = Path(place).absolute()
+        file = folder / place
         if not file.is_file():
-            raise RunError(f"{place}: no such file (in {Path.cwd()})")
+            raise RunError(f"{place}: no such file (in {folder})")
         sys.path.insert(0, str(file.parent))
     elif not all(part.isidentifier() for part in place.split(".")):
         raise RunError(f"expected MODULE:OBJECT, FILE.py:OBJECT, or a URL, got {place!r}")
     else:
         file = None
-        sys.path.insert(0, str(Path.cwd()))
+        if not folder.is_dir():
+            raise RunError(f"{folder}: no such folder")
+        sys.path.insert(0, str(folder))
     try:
         if file is None:
             return import_module(place)
         return _import_file(file)
     except ModuleNotFoundError as error:
         if error.name == place.partition(".")[0] and file is None:
-            raise RunError(
-                f"there is no module {place} in {Path.cwd()} or in this Python"
-            ) from None
+            raise RunError(f"no module {place} in {folder} or in this Python") from None
         raise RunError(f"{place} cannot be imported: {_failed(error)}") from None
     except SystemExit as error:
         raise RunError(f"{place} cannot be imported: it has exited with {error.code!r}") from None
@@ -269,27 +278,25 @@ def _options(given: argparse.Namespace) -> dict[str, Any]:
         modes[name] = about
     if given.store is not None and given.no_store:
         raise RunError("expected --store or --no-store, got both")
-    store = None if given.no_store else _store(given.store or store_path(given.object))
+    store = (
+        None if given.no_store else open_store(given.store or store_path(given.object, given.dir))
+    )
     options = {"name": given.name, "models": given.model, "modes": modes, "store": store}
     return {**options, "editor_tools": given.editor_tools}
 
 
-def store_path(name: str) -> Path:
+def store_path(name: str, folder: Path | None = None) -> Path:
     """Return the file of the sessions of an object, in the user's folder for state."""
     from accord.local.state import state_folder
 
-    place, _, _ = name.partition("#") if "://" in name else name.rpartition(":")
-    whole = (
-        name
-        if "://" in name
-        else f"{Path(place).absolute() if place.endswith('.py') else Path.cwd()}:{name}"
-    )
-    digest = hashlib.sha256(whole.encode()).hexdigest()[:12]
-    short = _NAME.sub("-", Path(name).name if "://" not in name else name.partition("://")[2])
+    where = "" if "://" in name else str((folder or Path.cwd()).absolute())
+    digest = hashlib.sha256(f"{where}:{name}".encode()).hexdigest()[:12]
+    short = _NAME.sub("-", name.rpartition("://")[2] if "://" in name else Path(name).name)
     return state_folder() / "run" / f"{short[:40].strip('-')}-{digest}.sqlite3"
 
 
-def _store(path: Path) -> Any:
+def open_store(path: Path) -> Any:
+    """Return the store of a file, whose folder is made. Raises `RunError`."""
     from accord import SqliteStore
 
     try:
