@@ -66,8 +66,8 @@ def make_parser() -> argparse.ArgumentParser:
         description="Serve an agent of a framework on stdin and stdout.",
         epilog=(
             "OBJECT is MODULE:OBJECT or FILE.py:OBJECT: an agent of pydantic-ai, LangGraph,"
-            " LangChain, openai-agents, claude-agent-sdk, google-adk, agno, smolagents or Microsoft's"
-            " agent-framework, an async function, or a function that makes one of these. Or it is a"
+            " LangChain, openai-agents, claude-agent-sdk, google-adk, agno, smolagents or"
+            " Microsoft's agent-framework, an async function, or a function that makes one of these. Or it is a"
             " URL: http://…/v1#MODEL of an OpenAI-compatible API, or that of an A2A agent."
         ),
         add_help=False,
@@ -146,8 +146,8 @@ def load_stored(target: str) -> Any:
 def import_object(name: str, folder: Path | None = None) -> Any:
     """Return the object of MODULE:OBJECT or FILE.py:OBJECT. Raises `RunError`.
 
-    Modules are found in `folder` first, by default the working directory. Without `:OBJECT`, it is the only object of
-    the module that can be an agent.
+    Modules are found in `folder` first, by default the working directory. Without `:OBJECT`, it
+    is the only object of the module that can be an agent.
     """
     place, colon, path = _split(name)
     module = _import(place, (folder or Path.cwd()).absolute())
