@@ -67,7 +67,8 @@ def make_parser() -> argparse.ArgumentParser:
         epilog=(
             "OBJECT is MODULE:OBJECT or FILE.py:OBJECT: an agent of pydantic-ai, LangGraph,"
             " LangChain, openai-agents, claude-agent-sdk, google-adk, agno, smolagents or"
-            " Microsoft's agent-framework, an async function, or a function that makes one of these. Or it is a"
+            " Microsoft's agent-framework, an async function, or a function that makes one of"
+            " these. Or it is a"
             " URL: http://…/v1#MODEL of an OpenAI-compatible API, or that of an A2A agent."
         ),
         add_help=False,

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 Outcome: TypeAlias = Literal["completed", "failed", "cancelled"]
 
 _MAX_OUTPUT = 100_000  # characters of a tool's result that are shown
+_WRITE_S = 5.0  # that a cancel waits for what is remembered
 _ALLOW = PermissionOption("allow_once", "Allow", "allow_once")
 _ALWAYS = PermissionOption("allow_always", "Always allow", "allow_always")
 _CHANGED = PermissionOption("allow_changed", "Allow with changes…", "allow_once")
@@ -141,9 +142,19 @@ class Run:
     async def remember(self, value: Any) -> None:
         """Store what the framework needs to continue the session, as JSON.
 
-        Do it at the end of a turn, and of a cancelled one as far as the framework can continue.
+        Do it at the end of a turn, and of a cancelled one as far as the framework can continue: a
+        cancel waits until it is written.
         """
-        await self.session.remember(value)
+
+        async def write() -> None:
+            await self.session.remember(value)
+
+        writing = asyncio.create_task(write(), name="accord bridge: remember")
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await asyncio.wait([writing], timeout=_WRITE_S)
+            raise
 
     async def mcp_servers(self) -> tuple[McpServerStdio | McpServerHttp | McpServerSse, ...]:
         """Return the MCP servers that the client wants the agent to use, with unique names."""
