@@ -58,8 +58,10 @@ _MAX_TEXT = 2000
 def explain(error: BaseException) -> Failure:
     """Return what the failure of a framework means; the first cause that is known decides."""
     inner = _inner(error)
-    if len(inner) == 1:
-        return explain(inner[0])
+    if inner:
+        found = [explain(each) for each in inner]
+        reasons = "\n\n".join(dict.fromkeys(each.text for each in found))
+        return next((each for each in found if each.stop_reason), Failure(reasons))
     chain = list(_chain(error))
     names = {cls.__name__ for each in chain for cls in type(each).__mro__}
     text = _text(error)
