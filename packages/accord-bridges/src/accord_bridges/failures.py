@@ -30,7 +30,7 @@ class Failure(Struct, frozen=True):
 
 
 _NO_KEY = re.compile(
-    r"api[ _-]?key|[A-Z]+_API_KEY|(?:missing|invalid|no) credentials|unauthorized"
+    r"api[ _-]?key|(?:missing|invalid|no) credentials|unauthorized"
     r"|not logged in|default credentials|could not resolve authentication",
     re.IGNORECASE,
 )

@@ -405,9 +405,7 @@ class BridgeContract:
         for version in (1, 2):
             script = Script(Reply(calls=(_write("word-text"),)), Reply(text=("Written.",)))
             self.tools.ran.clear()
-            async with self.connected(
-                script, version, permissions=decide, answer=answer
-            ) as client:
+            async with self.connected(script, version, permissions=decide, answer=answer) as client:
                 turn = await client.turn(await client.session(), "write it")
                 new = {"path": "n.txt", "text": "word-edited"}
                 assert self.tools.ran == [("write_note_file", new)]
@@ -501,7 +499,9 @@ class BridgeContract:
                     await self.tools.until_idle()
                 statuses = [call.status for call in turn.tool_calls]
                 # Version 1 has no status for a cancel.
-                assert statuses == ["completed", "cancelled" if version == 2 else "failed"], statuses
+                assert statuses == ["completed", "cancelled" if version == 2 else "failed"], (
+                    statuses
+                )
                 await self._goes_on(client, session, turn, knows="word-done")
                 assert self.tools.count("wait_forever") == version, "it is not run again"
                 assert self.tools.count("read_note_file") == version, "it is not run again"
@@ -688,10 +688,12 @@ class BridgeContract:
         Its argument is the path of an SQLite store.
         """
         cls = type(self)
+        file = Path(inspect.getfile(cls)).resolve()
         return (
             "import importlib.util, sys\n"
+            f"sys.path.insert(0, {str(file.parent)!r})\n"
             "from accord_bridges.testing import serve_contract\n"
-            f"spec = importlib.util.spec_from_file_location('contract', {inspect.getfile(cls)!r})\n"
+            f"spec = importlib.util.spec_from_file_location('contract', {str(file)!r})\n"
             "module = importlib.util.module_from_spec(spec)\n"
             "sys.modules['contract'] = module\n"
             "spec.loader.exec_module(module)\n"

@@ -93,9 +93,7 @@ def test_long_title_is_cut() -> None:
         ),
     ],
 )  # fmt: skip
-def test_edit_is_a_diff_of_the_file(
-    name: str, arguments: Any, new: str, tmp_path: Path
-) -> None:
+def test_edit_is_a_diff_of_the_file(name: str, arguments: Any, new: str, tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_text("a\nb\na\n")
     assert describe(name, arguments, str(tmp_path)).diffs == (Diff(str(file), "a\nb\na\n", new),)
