@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -71,7 +70,7 @@ def test_errors_of_providers(failure: Failure, stop_reason: str | None, says: st
             "ValueError: one\n\nKeyError: 'two'",
         ),
         (ValueError("the tool is\n  broken"), None, "ValueError: the tool is broken"),
-        (asyncio.TimeoutError(), None, "TimeoutError"),
+        (TimeoutError(), None, "TimeoutError"),
     ],
 )
 def test_exceptions_of_frameworks(error: Exception, stop_reason: str | None, says: str) -> None:

@@ -88,11 +88,14 @@ def test_long_title_is_cut() -> None:
         ),
         (
             "multi_edit",
-            {"path": "f", "edits": [{"oldText": "a", "newText": "x"}, {"oldText": "x", "newText": "y"}]},
+            {
+                "path": "f",
+                "edits": [{"oldText": "a", "newText": "x"}, {"oldText": "x", "newText": "y"}],
+            },
             "y\nb\na\n",
         ),
     ],
-)  # fmt: skip
+)
 def test_edit_is_a_diff_of_the_file(name: str, arguments: Any, new: str, tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_text("a\nb\na\n")
@@ -114,17 +117,33 @@ def test_edit_of_what_cannot_be_read_shows_what_was_given(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("name", "arguments", "plan"),
     [
-        ("write_todos", {"todos": [{"content": "a", "status": "in_progress"}]}, [("a", "in_progress")]),
+        (
+            "write_todos",
+            {"todos": [{"content": "a", "status": "in_progress"}]},
+            [("a", "in_progress")],
+        ),
         ("TodoWrite", {"todos": [{"content": "a", "status": "completed"}]}, [("a", "completed")]),
-        ("update_plan", {"plan": [{"step": "a", "status": "inProgress"}, "b"]}, [("a", "in_progress"), ("b", "pending")]),
-        ("manage_todo_list", {"todoList": [{"title": "a", "status": "not-started"}]}, [("a", "pending")]),
-        ("x__write_todos", {"todos": [{"content": "a", "status": "odd"}, {}, 7]}, [("a", "pending")]),
+        (
+            "update_plan",
+            {"plan": [{"step": "a", "status": "inProgress"}, "b"]},
+            [("a", "in_progress"), ("b", "pending")],
+        ),
+        (
+            "manage_todo_list",
+            {"todoList": [{"title": "a", "status": "not-started"}]},
+            [("a", "pending")],
+        ),
+        (
+            "x__write_todos",
+            {"todos": [{"content": "a", "status": "odd"}, {}, 7]},
+            [("a", "pending")],
+        ),
         ("write_todos", {"todos": "a"}, None),
         ("write_todos", {}, None),
         ("write_todos", None, None),
         ("write_notes", {"todos": ["a"]}, None),
     ],
-)  # fmt: skip
+)
 def test_plan(name: str, arguments: Any, plan: list[tuple[str, str]] | None) -> None:
     found = plan_of(name, arguments)
     assert plan == (None if found is None else [(each.content, each.status) for each in found])
@@ -153,21 +172,45 @@ def test_command(name: str, arguments: Any, command: str | None) -> None:
         (["a", "b"], ["a", "b"]),
         ([{"type": "text", "text": "a"}, "b"], ["a", "b"]),
         ({"type": "output_text", "text": "a"}, ["a"]),
-        ({"type": "image", "data": DATA, "mimeType": "image/png"}, [ImageContent(b"data", "image/png")]),
-        ({"type": "image", "source": {"data": DATA, "media_type": "image/gif"}}, [ImageContent(b"data", "image/gif")]),
-        ({"type": "image_url", "image_url": {"url": f"data:image/png;base64,{DATA}"}}, [ImageContent(b"data", "image/png")]),
-        ({"type": "image_url", "image_url": {"url": "https://x.org/a.png"}}, ["![image](https://x.org/a.png)"]),
-        ({"type": "audio", "data": DATA, "mime_type": "audio/wav"}, [AudioContent(b"data", "audio/wav")]),
-        ({"type": "image", "data": "!", "mimeType": "image/png"}, ["(image/png that cannot be decoded, 1 characters)"]),
-        ({"type": "resource", "resource": {"uri": "file:///a", "text": "t"}}, [EmbeddedResource("file:///a", "t")]),
+        (
+            {"type": "image", "data": DATA, "mimeType": "image/png"},
+            [ImageContent(b"data", "image/png")],
+        ),
+        (
+            {"type": "image", "source": {"data": DATA, "media_type": "image/gif"}},
+            [ImageContent(b"data", "image/gif")],
+        ),
+        (
+            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{DATA}"}},
+            [ImageContent(b"data", "image/png")],
+        ),
+        (
+            {"type": "image_url", "image_url": {"url": "https://x.org/a.png"}},
+            ["![image](https://x.org/a.png)"],
+        ),
+        (
+            {"type": "audio", "data": DATA, "mime_type": "audio/wav"},
+            [AudioContent(b"data", "audio/wav")],
+        ),
+        (
+            {"type": "image", "data": "!", "mimeType": "image/png"},
+            ["(image/png that cannot be decoded, 1 characters)"],
+        ),
+        (
+            {"type": "resource", "resource": {"uri": "file:///a", "text": "t"}},
+            [EmbeddedResource("file:///a", "t")],
+        ),
         ({"type": "resource_link", "uri": "file:///a", "name": "A"}, ["[A](file:///a)"]),
         (b"abc", ["(application/octet-stream, 3 bytes)"]),
-        (SimpleNamespace(data=b"data", media_type="image/png"), [ImageContent(b"data", "image/png")]),
+        (
+            SimpleNamespace(data=b"data", media_type="image/png"),
+            [ImageContent(b"data", "image/png")],
+        ),
         ({"a": 1}, ['{\n  "a": 1\n}']),
         (7, ["7"]),
         ([1, "a"], ['[\n  1,\n  "a"\n]']),
     ],
-)  # fmt: skip
+)
 def test_any_output_is_shown(value: Any, content: list[Any]) -> None:
     assert shown(value) == content
 
