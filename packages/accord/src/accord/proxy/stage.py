@@ -395,11 +395,12 @@ class _Item:
 
 
 class _Lane:
-    __slots__ = ("is_held", "key", "waiting")
+    __slots__ = ("is_advancing", "is_held", "key", "waiting")
 
     def __init__(self, key: str | None) -> None:
         self.key = key
         self.is_held = False
+        self.is_advancing = False
         self.waiting: deque[_Item | _Mark] = deque()
 
 
@@ -456,6 +457,17 @@ class PassingLanes:
 
     def _advance(self, lane: _Lane) -> None:
         """Handle the messages of a lane until one holds it."""
+        if lane.is_advancing:
+            return  # the loop below goes on: many messages may wait, and calls do not nest
+        lane.is_advancing = True
+        try:
+            self._handle_waiting(lane)
+        finally:
+            lane.is_advancing = False
+        if not lane.waiting and not lane.is_held and self._by_key.get(lane.key) is lane:
+            del self._by_key[lane.key]
+
+    def _handle_waiting(self, lane: _Lane) -> None:
         while lane.waiting and not lane.is_held:
             head = lane.waiting[0]
             if isinstance(head, _Mark):
@@ -472,8 +484,6 @@ class PassingLanes:
             release = self._release_of(lane, head)
             if not head.run(release):
                 release()
-        if not lane.waiting and not lane.is_held and self._by_key.get(lane.key) is lane:
-            del self._by_key[lane.key]
 
     def _release_of(self, lane: _Lane, item: _Item) -> Release:
         is_released = False
