@@ -20,7 +20,7 @@ from accord.client.budget import Budgets, Ledger, SessionMeter
 from accord.client.events import PermissionRequest, ToolCall, UsageChanged
 from accord.client.limits import Limits, Rules
 from accord.errors import BudgetExceeded, InternalError, InvalidRequest, UnmeteredAgent
-from accord.proxy.hooks import FileRead, FileWrite, OpeningSession, ProxyHooks, ProxyTurn
+from accord.proxy.hooks import FileRead, FileWrite, Glance, OpeningSession, ProxyHooks, ProxyTurn
 from accord.proxy.proxy import HookStage, Proxy
 from accord.text import lenient_json
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from accord.client.events import Decision, Event
     from accord.proxy.hooks import TerminalStart
     from accord.proxy.stage import Stage
+    from accord.transports.base import Frame
     from accord.types.permission import PermissionOption
     from accord.types.session import StopReason
     from accord.types.steering import SteeringOutcome
@@ -215,6 +216,35 @@ class _ChainBudget(ProxyHooks):
                     f" {_CANCEL_TIMEOUT_S:g} seconds after it was cancelled: stop it"
                 )
         return await work
+
+    def _glance(self, session_id: str, update: Glance, text: Frame) -> bool:
+        meter = self._meters.get(session_id)
+        if meter is None:
+            return False
+        if update.kind == "usage_update":
+            if update.used is None:
+                return False
+            meter.used(update.used)
+            if update.cost is not None:
+                meter.costs(update.cost.amount, update.cost.currency)
+        elif update.kind.startswith("tool_call"):
+            if not update.tool_call_id or self._has_to_read(session_id, update, text):
+                return False
+            meter.called(update.tool_call_id)
+        return True
+
+    def _has_to_read(self, session_id: str, update: Glance, text: Frame) -> bool:
+        """Return whether a report of a tool call says what it touches, or ends one that did."""
+        if b'"diff"' in text:
+            return True
+        if not self._rules or session_id not in self._running:
+            return False
+        return (
+            self._rules.have_kinds
+            or b'"locations"' in text
+            or b'"rawInput"' in text
+            or update.tool_call_id in self._calls.get(session_id, ())
+        )
 
     def session_update(self, session_id: str, event: Event) -> Event:
         meter = self._meters.get(session_id)
