@@ -46,11 +46,11 @@ from accord.proxy.stage import Direction, Params, session_id_of
 from accord.proxy.updates import ProxiedSession, ProxiedSessions, ProxiedVersion, SessionRedaction
 from accord.text import lenient_json
 from accord.text.excerpt import excerpt
+from accord.transports.base import Frame
 from accord.types.content import ContentBlock, require_content, require_contents, text_of
 from accord.types.mcp import McpServer
 from accord.types.steering import OUTCOMES, STEERING, SteeringOutcome, outcome_of
 from accord.types.steering import result as steering_result
-from accord.transports.base import Frame
 from accord.types.validation import require_type
 from accord.wire.base import replace
 from accord.wire.codec import decoder
@@ -315,6 +315,7 @@ class ProxyTurn:
         meta: dict[str, Any] | None,
         say: Callable[[ContentBlock], Awaitable[None]],
         cancel: Callable[[], None],
+        abandon: Callable[[str], None] | None = None,
     ) -> None:
         self.session_id = session_id
         """The session of the turn."""
@@ -328,6 +329,7 @@ class ProxyTurn:
         """The tokens that the agent has reported at the end of the last `forward()`."""
         self._say = say
         self._cancel = cancel
+        self._abandon = abandon
 
     def __repr__(self) -> str:
         session = excerpt(self.session_id, 60)
@@ -377,6 +379,15 @@ class ProxyTurn:
         """
         self._cancel()
 
+    def stop_agent(self, reason: str) -> None:
+        """End the connection to an agent that does not end a turn; not for `Proxy.steer`.
+
+        The turn ends when `Proxy.prompt` returns, as that says. Then the chain ends, and other
+        requests fail with the reason.
+        """
+        if self._abandon is not None:
+            self._abandon(reason)
+
     async def say(self, content: ContentBlock) -> None:
         """Send text or other content to the client, as a message of the agent."""
         require_content("turn.say(…)", content)
@@ -424,6 +435,7 @@ class RunningTurn:
         self.hook: asyncio.Task[None] | None = None
         self.forwards: int = 0  # calls of `forward` that have not returned
         self.is_cancelled: bool = False
+        self.is_abandoned: bool = False  # the agent is stopped, and will not end the turn
         self.failure: RequestError | None = None  # of `Proxy.update`
         self.result: Any = None  # of the last `forward` in version 1
         # In version 2:
@@ -493,8 +505,13 @@ class Turns(ChainPart):
         async def say(block: ContentBlock) -> None:
             await self._say(running, block)
 
+        def abandon(reason: str) -> None:
+            running.is_abandoned = True
+            self._stage.end_chain(reason)
+
+        cancel = partial(self._cancel_agent, session)
         return running, ProxyTurn(
-            session.id, session.cwd, content, params.meta, say, partial(self._cancel_agent, session)
+            session.id, session.cwd, content, params.meta, say, cancel, abandon
         )
 
     def _cancel_agent(self, session: ProxiedSession) -> None:
@@ -701,7 +718,7 @@ class Turns(ChainPart):
                 return
             self._answer_itself(running)
         ended = running.ended
-        if running.completion is None:  # not forwarded
+        if running.completion is None or running.is_abandoned:  # the agent sends no state
             idle = self._version.types.IdleStateUpdate(stop_reason="end_turn")
             self.send(session, self.last_state(running, idle))
         # Otherwise the last state still comes, or waits, and reports how the hook has ended.
@@ -1072,10 +1089,7 @@ class UpdateHook(ChainPart):
 
 
 def _has_one(text: Frame, parts: Iterable[bytes]) -> bool:
-    for part in parts:
-        if part in text:
-            return True
-    return False
+    return any(part in text for part in parts)
 
 
 def _only_text(events: tuple[Event, ...], results: list[Any]) -> str | None:

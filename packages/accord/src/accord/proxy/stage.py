@@ -200,6 +200,8 @@ class Stage:
     client: Port
     agent: Port
     flows: Mapping[Direction, Flow]  # to stop the source of a direction
+    # Stops the agent, and ends the chain when what is on its way to the client has arrived.
+    end_chain: Callable[[str], None]
 
     async def start(self) -> None:
         """Prepare for messages; called when the first `initialize` arrives, before it."""
@@ -259,9 +261,13 @@ class EndOfChain(Protocol):
 
 
 def wire(
-    client: EndOfChain, stages: Sequence[Stage], agent: EndOfChain, flows: Mapping[Direction, Flow]
+    client: EndOfChain,
+    stages: Sequence[Stage],
+    agent: EndOfChain,
+    flows: Mapping[Direction, Flow],
+    end_chain: Callable[[str], None],
 ) -> None:
-    """Set the ports of both ends and of all stages."""
+    """Set the ports of both ends and of all stages; `end_chain` ends all of them."""
     to_client = flows[Direction.TO_CLIENT].wait_for_room
     to_agent = flows[Direction.TO_AGENT].wait_for_room
     port = Port(
@@ -269,6 +275,7 @@ def wire(
     )
     for stage in stages:
         stage.flows = flows
+        stage.end_chain = end_chain
         stage.client = port
         port = Port(
             stage.notification_from_agent,

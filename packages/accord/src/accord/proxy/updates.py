@@ -723,7 +723,7 @@ class ProxiedSession:
         text: Frame,
         read: Callable[[ProxiedSession, Frame], None],
     ) -> None:
-        """Keep an update of a tool call, which `read` reads and keeps when the call is asked for."""
+        """Keep an update of a tool call; `read` keeps what it says when the call is asked for."""
         if status in FINAL_STATUSES:
             self._forget(call_id)
             return
