@@ -5,6 +5,7 @@ Editors start both, and each imports only what it needs itself.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -134,12 +135,12 @@ def command(
         from accord.proxy.budget import BudgetProxy
         from accord.proxy.chain import component
 
+        # That of the connection, if `accord serve` has started this chain.
+        ledger = ledger_of(limits, principal=os.environ.get("ACCORD_PRINCIPAL", ""))
         # Next to the agent: what other components make it do counts, too.
         parts.insert(
             len(parts) - 1,
-            component(
-                BudgetProxy(limits, ledger=ledger_of(limits), account=account), name="budget"
-            ),
+            component(BudgetProxy(limits, ledger=ledger, account=account), name="budget"),
         )
     if explains:
         return _explain(parts)

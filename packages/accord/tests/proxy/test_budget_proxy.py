@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,8 +14,10 @@ from accord import (
     Agent,
     Budget,
     ClientSession,
+    ConnectionLost,
     Implementation,
     PermissionRequest,
+    Proxy,
     RequestError,
     SpendingLedger,
     ToolCall,
@@ -195,6 +197,36 @@ async def test_two_prompts_at_once_share_the_budget_of_the_turn() -> None:
         assert model.requests <= 4
         assert "Limit of the turn reached: 3.00 USD" in turn.text
         assert (await turn_of(session, "1"))[0] == "end_turn"
+
+
+@BOTH
+async def test_an_agent_that_ignores_its_cancellation_is_stopped(version: int) -> None:
+    class Goes(Model):
+        async def prompt(self, turn: Turn) -> None:
+            if turn.text == "stays":
+                running.set()
+                await asyncio.Event().wait()
+            await self.request(turn)
+            await self.request(turn)
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            await asyncio.Event().wait()
+
+    running = asyncio.Event()
+    proxy = BudgetProxy(Limits(budgets=(Budget(cost=2),)), grace_s=0.05)
+    async with (
+        asyncio.timeout(20),
+        connect(chain(Proxy, proxy, Goes()), versions=only(version)) as agent,
+    ):
+        session, other = await agent.new_session("/"), await agent.new_session("/")
+        async with other.prompt("stays") as waiting:
+            await running.wait()
+            stop_reason, text = await turn_of(session, "go")
+            assert stop_reason == "max_turn_requests"
+            assert "The agent went on for 0.05 s, and was stopped" in text
+            with pytest.raises((RequestError, ConnectionLost)) as raised:
+                await waiting.wait()
+            assert version == 2 or "was stopped" in str(raised.value)
 
 
 # What may be touched.

@@ -129,6 +129,22 @@ async def test_message_without_a_session_waits_for_earlier_ones() -> None:
         assert b'"y"' in received[3]
 
 
+async def test_any_number_of_messages_passes_after_a_handler() -> None:
+    slow = _Slow()
+    count = 2_000  # more than calls can nest
+    async with joined(slow) as ends, asyncio.timeout(10):
+        later = [
+            b'{"jsonrpc":"2.0","method":"n","params":{"sessionId":"a","n":%d}}' % number
+            for number in range(count)
+        ]
+        ends.agent.write([_update("a", "1"), *later, b'{"jsonrpc":"2.0","method":"last"}'])
+        slow.may_pass.set()
+        received = await ends.client_has(count + 2)
+    assert b'"t":"1"' in received[0]
+    assert received[1:-1] == later
+    assert b'"last"' in received[-1]
+
+
 async def test_errors_of_handlers_are_responses() -> None:
     async with joined(_Slow()) as ends:
         ends.client.write([b'{"jsonrpc":"2.0","id":1,"method":"fails"}'])

@@ -132,12 +132,12 @@ def limited_connection(limits: Limits | None) -> dict[str, Any]:
     return {"budget": limits.budgets, "unmetered": limits.unmetered, "ledger": ledger}
 
 
-def ledger_of(limits: Limits) -> SpendingLedger | None:
-    """Return the accounts of this user, if limits need them."""
+def ledger_of(limits: Limits, *, principal: str = "") -> SpendingLedger | None:
+    """Return the accounts of this user, if limits need them; days are those of a `principal`."""
     from accord.client.budget import SpendingLedger
 
     is_kept = any(budget.per != "turn" for budget in limits.budgets)
-    return SpendingLedger() if is_kept else None
+    return SpendingLedger(principal=principal) if is_kept else None
 
 
 def limit_policies(limits: Limits | None) -> list[Policy]:

@@ -517,14 +517,24 @@ class SessionMeter:
         if type(event) is ToolCall:
             self._tool_call(event)
         elif type(event) is UsageChanged:
-            used = event.usage
-            if self._runs and used.used != self._used and used.used > 0:
-                self._estimate += used.used
-                self._is_estimate = True
-                self._add("tokens", used.used)
-            self._used = used.used
-            if used.cost is not None:
-                self._cost_reported(used.cost.amount, used.cost.currency)
+            usage = event.usage
+            self.used(usage.used)
+            if usage.cost is not None:
+                self.costs(usage.cost.amount, usage.cost.currency)
+
+    def called(self, call_id: str) -> None:
+        """Count a tool call, at its first report."""
+        if self._runs and call_id not in self._calls:
+            self._calls.add(call_id)
+            self._add("tool_calls", 1)
+
+    def used(self, tokens: int) -> None:
+        """Count the context usage that the agent reports, if it has changed."""
+        if self._runs and tokens != self._used and tokens > 0:
+            self._estimate += tokens
+            self._is_estimate = True
+            self._add("tokens", tokens)
+        self._used = tokens
 
     def wrote(self, path: str) -> None:
         """Count a file that was written for the agent."""
@@ -538,16 +548,15 @@ class SessionMeter:
             self._add("changed_files", 1, in_session=is_new)
 
     def _tool_call(self, call: ToolCall) -> None:
-        if self._runs and call.id not in self._calls:
-            self._calls.add(call.id)
-            self._add("tool_calls", 1)
+        self.called(call.id)
         if "content" in call.changed or not call.changed:
             for part in call.content:
                 if isinstance(part, Diff):
                     for path in (part.path, *part.others):
                         self.wrote(path)
 
-    def _cost_reported(self, amount: float, currency: str) -> None:
+    def costs(self, amount: float, currency: str) -> None:
+        """Count the growth of the cost that the agent reports for its session."""
         if not 0 <= amount < float("inf"):
             return  # no cost
         before = self._cost
@@ -560,7 +569,7 @@ class SessionMeter:
         limits = [one.currency for one in self._budgets if one.cost is not None]
         is_foreign = any(currency.upper() != limit.upper() for limit in limits)
         self._foreign = currency if is_foreign else None
-        self._check()
+        self._check(("cost",))
 
     # Accounts.
 
@@ -596,9 +605,9 @@ class SessionMeter:
         if self._ledger is not None and seconds:
             self._write([(key, "seconds", seconds) for key in (self._key, self._day)])
 
-    def _add(self, name: str, amount: float, *, in_session: bool = True) -> None:
+    def _add(self, name: LimitName, amount: float, *, in_session: bool = True) -> None:
         self._keep(name, amount, in_session=in_session)
-        self._check()
+        self._check((name,))
 
     def _keep(self, name: str, amount: float, *, in_session: bool = True) -> None:
         self._turn.add(name, amount)
@@ -624,19 +633,22 @@ class SessionMeter:
         self._save_time()
         self._check()
 
-    def _check(self) -> None:
+    def _check(self, names: Sequence[LimitName] = LIMITS) -> None:
+        """Call `on_limit` if one of these limits is reached."""
         if not self._runs or self.reached is not None:
             return
-        if (reached := self._over(running=True)) is not None:
+        if (reached := self._over(LIMITS if self._fault else names, running=True)) is not None:
             self.reached = reached
             if self.on_limit is not None:
                 self.on_limit(reached)
 
-    def _over(self, *, running: bool = False) -> LimitReached | None:
+    def _over(
+        self, names: Sequence[LimitName] = LIMITS, *, running: bool = False
+    ) -> LimitReached | None:
         """Return a limit that is reached; of a turn that has not begun, one that leaves nothing."""
         for budget in self._budgets:
             account: _Account | None = None
-            for name in LIMITS:
+            for name in names:
                 allowed = budget.limit(name)
                 if allowed is None:
                     continue

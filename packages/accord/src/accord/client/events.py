@@ -215,6 +215,9 @@ class MessageReplaced(Redactable, frozen=True, gc=True):
         return _line(f"Message replaced ({self.role})", _shown(self.content))
 
 
+FINAL_STATUSES: frozenset[str] = frozenset({"completed", "failed", "cancelled"})  # of a tool call
+
+
 class ToolCall(Redactable, frozen=True, kw_only=True, gc=False):
     """A tool call in its current state; `changed` names the changed fields.
 
@@ -239,7 +242,7 @@ class ToolCall(Redactable, frozen=True, kw_only=True, gc=False):
     @property
     def is_final(self) -> bool:
         """Whether the status is final. An unknown status is not."""
-        return self.status in {"completed", "failed", "cancelled"}
+        return self.status in FINAL_STATUSES
 
     @property
     def is_open(self) -> bool:

@@ -174,6 +174,11 @@ class Rules:
     def __bool__(self) -> bool:
         return self._deny != Deny() or bool(self._allow.rules)
 
+    @property
+    def have_kinds(self) -> bool:
+        """Whether calls are denied that touch no path, command or host, by their kind or title."""
+        return bool(self._deny.rules)
+
     def decide(self, request: PermissionRequest) -> Decision | None:
         """Return a decision without the user, or None."""
         if self.refusal_of(request) is not None:

@@ -19,8 +19,8 @@ from msgspec import Raw
 from accord.client.budget import Budgets, Ledger, SessionMeter
 from accord.client.events import PermissionRequest, ToolCall, UsageChanged
 from accord.client.limits import Limits, Rules
-from accord.errors import BudgetExceeded, InternalError, InvalidRequest, UnmeteredAgent
-from accord.proxy.hooks import FileRead, FileWrite, OpeningSession, ProxyHooks, ProxyTurn
+from accord.errors import BudgetExceeded, InvalidRequest, UnmeteredAgent
+from accord.proxy.hooks import FileRead, FileWrite, Glance, OpeningSession, ProxyHooks, ProxyTurn
 from accord.proxy.proxy import HookStage, Proxy
 from accord.text import lenient_json
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from accord.client.events import Decision, Event
     from accord.proxy.hooks import TerminalStart
     from accord.proxy.stage import Stage
+    from accord.transports.base import Frame
     from accord.types.permission import PermissionOption
     from accord.types.session import StopReason
     from accord.types.steering import SteeringOutcome
@@ -37,8 +38,6 @@ T = TypeVar("T")
 
 log: logging.Logger = logging.getLogger("accord.proxy.budget")
 
-_CANCEL_TIMEOUT_S = 10.0  # for the agent to end a turn that has reached a limit
-
 # The proxy.
 
 
@@ -46,12 +45,19 @@ class BudgetProxy(Proxy):
     """Keeps the agent of a chain within limits.
 
     The accounts of sessions and days are in the `ledger`; without one, days are counted in a file
-    of this user. With an `account`, all sessions count as one of this name.
+    of this user. With an `account`, all sessions count as one of this name. An agent that does not
+    end a cancelled turn within `grace_s` seconds is stopped, and the chain ends.
     """
 
     def __init__(
-        self, limits: Limits, *, ledger: Ledger | None = None, account: str | None = None
+        self,
+        limits: Limits,
+        *,
+        ledger: Ledger | None = None,
+        account: str | None = None,
+        grace_s: float = 10.0,
     ) -> None:
+        self._grace_s = grace_s
         self._limits = limits
         self._ledger = ledger
         self._account = account
@@ -70,7 +76,7 @@ class BudgetProxy(Proxy):
                 account=self._account,
             )
 
-        return _BudgetStage(_ChainBudget(Rules(self._limits)), budgets)
+        return _BudgetStage(_ChainBudget(Rules(self._limits), self._grace_s), budgets)
 
 
 class _BudgetStage(HookStage):
@@ -111,8 +117,9 @@ class _ChainBudget(ProxyHooks):
     _seen = (b'"tool_call', b'"usage_update"')
     budgets: Budgets
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, grace_s: float) -> None:
         self._rules = rules
+        self._grace_s = grace_s
         self._meters: dict[str, SessionMeter] = {}  # of the sessions that are open
         self._costs: dict[str, float] = {}  # before the session was opened
         self._running: dict[str, _Running] = {}
@@ -192,7 +199,7 @@ class _ChainBudget(ProxyHooks):
         running: _Running,
         work: asyncio.Future[StopReason],
     ) -> StopReason:
-        """Wait for the end of the turn; cancel it at a limit."""
+        """Wait for the end of the turn; cancel it at a limit, and stop an agent that goes on."""
         stopping = asyncio.ensure_future(running.stopped.wait())
         try:
             while not (work.done() or running.stopped.is_set()):
@@ -207,14 +214,42 @@ class _ChainBudget(ProxyHooks):
             stopping.cancel()
         if not work.done():
             turn.cancel()
-            await asyncio.wait((work,), timeout=_CANCEL_TIMEOUT_S)
+            await asyncio.wait((work,), timeout=self._grace_s)
             if not work.done():
-                log.warning("! %s, and the agent goes on", running.why)
-                raise InternalError(
-                    f"{running.why}. The agent did not end the turn within"
-                    f" {_CANCEL_TIMEOUT_S:g} seconds after it was cancelled: stop it"
-                )
+                running.why += f". The agent went on for {self._grace_s:g} s, and was stopped"
+                log.warning("! %s", running.why)
+                turn.stop_agent(running.why)
+                return "cancelled"
         return await work
+
+    def _glance(self, session_id: str, update: Glance, text: Frame) -> bool:
+        meter = self._meters.get(session_id)
+        if meter is None:
+            return False
+        if update.kind == "usage_update":
+            if update.used is None:
+                return False
+            meter.used(update.used)
+            if update.cost is not None:
+                meter.costs(update.cost.amount, update.cost.currency)
+        elif update.kind.startswith("tool_call"):
+            if not update.tool_call_id or self._has_to_read(session_id, update, text):
+                return False
+            meter.called(update.tool_call_id)
+        return True
+
+    def _has_to_read(self, session_id: str, update: Glance, text: Frame) -> bool:
+        """Return whether a report of a tool call says what it touches, or ends one that did."""
+        if b'"diff"' in text:
+            return True
+        if not self._rules or session_id not in self._running:
+            return False
+        return (
+            self._rules.have_kinds
+            or b'"locations"' in text
+            or b'"rawInput"' in text
+            or update.tool_call_id in self._calls.get(session_id, ())
+        )
 
     def session_update(self, session_id: str, event: Event) -> Event:
         meter = self._meters.get(session_id)

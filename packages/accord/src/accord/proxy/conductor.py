@@ -34,6 +34,7 @@ from accord.jsonrpc.message import RequestId
 from accord.jsonrpc.peer import CANCEL_REQUEST
 from accord.proxy.hop import (
     ACP,
+    ANSWER_S,
     PROXY_INITIALIZE,
     RUST,
     SUCCESSOR,
@@ -144,11 +145,20 @@ class Life:
         self._ended: asyncio.Future[tuple[Hop | None, Exception | None]] = (
             asyncio.get_running_loop().create_future()
         )
+        self._stops = False
 
     def end(self, error: Exception) -> None:
-        """End with this error, if no connection has ended: the other ones could not be made."""
+        """End with this error, if no connection has ended."""
         if not self._ended.done():
             self._ended.set_result((None, error))
+
+    def stop(self, reason: str) -> None:
+        """End because a stage does not go on with the agent, whose messages do not pass any more.
+
+        What is on its way to the client has some time to arrive.
+        """
+        self._stops = True
+        self.end(ConnectionLost(reason))
 
     def _hop_ended(self, hop: Hop, error: Exception | None) -> None:
         hop.has_ended = True
@@ -160,10 +170,12 @@ class Life:
 
         If another connection ends, every pending request fails with an error that names it, before
         this returns what happened. `members` returns the connections other than the client's.
-        Return the error of `end`.
+        Return the error of `end` or `stop`.
         """
         hop, error = await self._ended
         if hop is None:
+            if self._stops:
+                await self._stop_agent(client, members(), InternalError(str(error)))
             return error
         if hop is client:
             client.refuse_calls(lambda: InternalError("the client has disconnected"))
@@ -172,13 +184,24 @@ class Life:
                 log.debug("= the client is gone: %s", error)
             return None
         lost = ComponentLost(hop.name, await _exit_error(hop) or error)
-        hops = (client, *members())
-        for one in hops:
-            one.fail_calls(lambda: error_of(lost))
-        for one in hops:
-            one.fail_received(lambda: error_of(lost))
-        self.hops.write()
+        self._fail_all((client, *members()), error_of(lost))
         return lost
+
+    async def _stop_agent(self, client: Hop, members: Sequence[Hop], error: RequestError) -> None:
+        for hop in members:
+            if isinstance(hop, AgentEnd):
+                hop.pauses.add(self)
+                hop.fail_calls(lambda: error)
+        self.hops.write()
+        await asyncio.sleep(ANSWER_S)  # other programs of the chain pass on what has happened
+        self._fail_all((client, *members), error)
+
+    def _fail_all(self, hops: Sequence[Hop], error: RequestError) -> None:
+        for one in hops:
+            one.fail_calls(lambda: error)
+        for one in hops:
+            one.fail_received(lambda: error)
+        self.hops.write()
 
 
 def error_of(lost: ComponentLost) -> RequestError:
@@ -214,7 +237,7 @@ async def join(
     """
     life = Life(observers)
     ends = ClientEnd("client", client, life.hops), AgentEnd("agent", agent, life.hops)
-    wire(ends[0], stages, ends[1], life.hops.flows)
+    wire(ends[0], stages, ends[1], life.hops.flows, life.stop)
     ends[0].neighbours, ends[1].neighbours = [ends[1].pauses], [ends[0].pauses]
     try:
         for stage in stages:
@@ -536,7 +559,7 @@ async def serve_stages(
     """
     life = Life(observers)
     hop = ConductorHop(transport, life.hops)
-    wire(hop.client, stages, hop.agent, life.hops.flows)
+    wire(hop.client, stages, hop.agent, life.hops.flows, life.stop)
     try:
         for stage in stages:
             await stage.start()
@@ -793,7 +816,7 @@ class _Conductor:
             last = agent if isinstance(agent, AgentEnd) else self._front
             slow = partial(self._report_slow, last)
             stages = [_Handshake(self._settle, slow), *self._stages]
-            wire(self._front.client, stages, agent, hops.flows)
+            wire(self._front.client, stages, agent, hops.flows, self._life.stop)
             ring = [self._front, *self._hops, *([self._front] if is_proxy else [])]
             for left, right in pairwise(ring):
                 left.neighbours.append(right.pauses)

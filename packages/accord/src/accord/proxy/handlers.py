@@ -13,10 +13,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from inspect import isawaitable
-from typing import Any, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, field
@@ -67,6 +67,18 @@ NotificationHandler: TypeAlias = Callable[[str, Params], Awaitable[None] | None]
 RequestHandler: TypeAlias = Callable[["PassingRequest"], Awaitable[RawResponse] | RawResponse]
 
 
+class UpdateWatch(Protocol):
+    """Decides by their texts which updates a handler has to see."""
+
+    def find(self, texts: Sequence[Frame]) -> Sequence[int]:
+        """Return the places of the updates that may matter, in their order."""
+        ...
+
+    def note(self, text: Frame) -> bool:
+        """Note an update that passes unchanged; return False if the handler has to see it."""
+        ...
+
+
 class OrderedStage(Stage):
     """Calls the handlers of its subclass, and passes on all other messages unchanged.
 
@@ -81,8 +93,7 @@ class OrderedStage(Stage):
             direction: PassingLanes(partial(self._full, direction)) for direction in Direction
         }
         self._full_lanes: set[Direction] = set()
-        # Whether the handler has to see an update, by its text; None: it sees all.
-        self.is_seen: Callable[[Frame], bool] | None = None
+        self.watch: UpdateWatch | None = None  # None: the handler of updates sees all of them
         self._calls = 0
         self._tasks: Tasks | None = None
 
@@ -156,16 +167,17 @@ class OrderedStage(Stage):
             super().run_from_agent(run)
         elif self.notification_handler(to, run.method) is None:
             self.client.notify_run(run)
-        elif self.is_seen is not None and run.method == "session/update":
-            self._pass_unseen(run, self.is_seen)
+        elif self.watch is not None and run.method == "session/update":
+            self._pass_unseen(run, self.watch)
         else:
             super().run_from_agent(run)
 
-    def _pass_unseen(self, run: Run, is_seen: Callable[[Frame], bool]) -> None:
+    def _pass_unseen(self, run: Run, watch: UpdateWatch) -> None:
         """Handle the updates that the handler has to see, and pass on those between together."""
         begin = 0
-        for number, text in enumerate(run.texts):
-            if not is_seen(text):
+        for number in watch.find(run.texts):
+            text = run.texts[number]
+            if watch.note(text):
                 continue
             self._pass_part(run, begin, number)
             begin = number + 1

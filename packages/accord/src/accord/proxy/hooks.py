@@ -12,9 +12,12 @@ import asyncio
 import logging
 import re
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
+from itertools import accumulate
 from types import FunctionType, NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -43,6 +46,7 @@ from accord.proxy.stage import Direction, Params, session_id_of
 from accord.proxy.updates import ProxiedSession, ProxiedSessions, ProxiedVersion, SessionRedaction
 from accord.text import lenient_json
 from accord.text.excerpt import excerpt
+from accord.transports.base import Frame
 from accord.types.content import ContentBlock, require_content, require_contents, text_of
 from accord.types.mcp import McpServer
 from accord.types.steering import OUTCOMES, STEERING, SteeringOutcome, outcome_of
@@ -61,6 +65,28 @@ if TYPE_CHECKING:
 Pass: TypeAlias = Callable[[Any], Awaitable[Any]]
 
 
+class GlancedCost(Struct, gc=False):
+    """The cost of a session, as in the text of an update."""
+
+    amount: float
+    currency: str
+
+
+class Glance(Struct, gc=False):
+    """What is read of an update without its types; other members of its text are skipped."""
+
+    kind: str = msgspec.field(name="sessionUpdate")
+    tool_call_id: str = msgspec.field(name="toolCallId", default="")
+    status: str | None = None
+    used: int | None = None
+    cost: GlancedCost | None = None
+
+
+class _GlancedNote(Struct, gc=False):
+    update: Glance
+    session_id: str = msgspec.field(name="sessionId")
+
+
 class ProxyHooks:
     """The methods and attributes that a proxy overrides; see `Proxy`."""
 
@@ -68,6 +94,10 @@ class ProxyHooks:
     """Slash commands that the proxy adds to those of the agent; `prompt` handles them."""
     _seen: tuple[bytes, ...] = ()
     """What an update must contain so that `update` gets it; empty: nothing passes unseen."""
+
+    def _glance(self, session_id: str, update: Glance, text: Frame) -> bool:
+        """Handle an update of `_seen` at a glance; False, and nothing done: `update` gets it."""
+        return False
 
     # Turns.
 
@@ -285,6 +315,7 @@ class ProxyTurn:
         meta: dict[str, Any] | None,
         say: Callable[[ContentBlock], Awaitable[None]],
         cancel: Callable[[], None],
+        abandon: Callable[[str], None] | None = None,
     ) -> None:
         self.session_id = session_id
         """The session of the turn."""
@@ -298,6 +329,7 @@ class ProxyTurn:
         """The tokens that the agent has reported at the end of the last `forward()`."""
         self._say = say
         self._cancel = cancel
+        self._abandon = abandon
 
     def __repr__(self) -> str:
         session = excerpt(self.session_id, 60)
@@ -347,6 +379,15 @@ class ProxyTurn:
         """
         self._cancel()
 
+    def stop_agent(self, reason: str) -> None:
+        """End the connection to an agent that does not end a turn; not for `Proxy.steer`.
+
+        The turn ends when `Proxy.prompt` returns, as that says. Then the chain ends, and other
+        requests fail with the reason.
+        """
+        if self._abandon is not None:
+            self._abandon(reason)
+
     async def say(self, content: ContentBlock) -> None:
         """Send text or other content to the client, as a message of the agent."""
         require_content("turn.say(…)", content)
@@ -394,6 +435,7 @@ class RunningTurn:
         self.hook: asyncio.Task[None] | None = None
         self.forwards: int = 0  # calls of `forward` that have not returned
         self.is_cancelled: bool = False
+        self.is_abandoned: bool = False  # the agent is stopped, and will not end the turn
         self.failure: RequestError | None = None  # of `Proxy.update`
         self.result: Any = None  # of the last `forward` in version 1
         # In version 2:
@@ -463,8 +505,13 @@ class Turns(ChainPart):
         async def say(block: ContentBlock) -> None:
             await self._say(running, block)
 
+        def abandon(reason: str) -> None:
+            running.is_abandoned = True
+            self._stage.end_chain(reason)
+
+        cancel = partial(self._cancel_agent, session)
         return running, ProxyTurn(
-            session.id, session.cwd, content, params.meta, say, partial(self._cancel_agent, session)
+            session.id, session.cwd, content, params.meta, say, cancel, abandon
         )
 
     def _cancel_agent(self, session: ProxiedSession) -> None:
@@ -671,7 +718,7 @@ class Turns(ChainPart):
                 return
             self._answer_itself(running)
         ended = running.ended
-        if running.completion is None:  # not forwarded
+        if running.completion is None or running.is_abandoned:  # the agent sends no state
             idle = self._version.types.IdleStateUpdate(stop_reason="end_turn")
             self.send(session, self.last_state(running, idle))
         # Otherwise the last state still comes, or waits, and reports how the hook has ended.
@@ -751,8 +798,11 @@ def _forget(running: RunningTurn) -> None:
 
 _TOOL_CALLS = (b'"tool_call',)
 _COMMANDS = (b'"available_commands_update"',)
+_ANY = b"_update"  # one search for the many kinds that end with it
 _ESCAPED = re.compile(rb"\\u00[2-7]")  # ASCII that needs no escape may hide one of them
 _STATES = (b'"state_update"', b'"user_message')
+
+_glance_at = msgspec.json.Decoder(_GlancedNote).decode
 
 
 class UpdateHook(ChainPart):
@@ -770,40 +820,87 @@ class UpdateHook(ChainPart):
         self._sees_all = False
         self._keeps_tool_calls = False
         self._follows_turns = self._version.number == 2
-        self._needed: tuple[bytes, ...] = ()  # only updates with one of them are decoded
+        # Only updates with one of these are looked at, and only those with one of the latter read.
+        self._looked_at: tuple[bytes, ...] = ()
+        self._needed: tuple[bytes, ...] = ()
+        self._seen: tuple[bytes, ...] = ()  # of the hook
 
     def add_to(self, to_client: Overrides, has: dict[str, bool]) -> None:
         """Edit the updates that the proxy needs to see."""
         self._calls_hook = has["update"]
         self._keeps_tool_calls = has["decide_permission"]
         self._follows_turns = self._follows_turns and (has["prompt"] or has["update"])
-        needed = (
-            *(_TOOL_CALLS if self._keeps_tool_calls else ()),
+        self._needed = (
             *(_COMMANDS if self._commands else ()),
             *(_STATES if self._follows_turns else ()),
         )
-        if not self._calls_hook and not needed:
+        kept = _TOOL_CALLS if self._keeps_tool_calls else ()
+        if not self._calls_hook and not self._needed and not kept:
             return
-        seen = self._proxy._seen  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        self._sees_all = self._calls_hook and not seen
-        self._needed = tuple(dict.fromkeys((*needed, *seen)))
+        self._seen = self._proxy._seen if self._calls_hook else ()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        self._sees_all = self._calls_hook and not self._seen
+        parts = (*self._needed, *kept, *self._seen)
+        self._looked_at = tuple({_ANY if _ANY in part else part.strip(b'"') for part in parts})
         if not self._sees_all:
-            self._stage.is_seen = self._is_seen
+            self._stage.watch = self
         to_client.notifications["session/update"] = self.edit
 
-    def _is_seen(self, text: bytes | bytearray) -> bool:
-        """Return whether an update may be one that the proxy has to see."""
-        for part in self._needed:
-            if part in text:
-                return True
-        return b"\\u00" in text and _ESCAPED.search(text) is not None
+    def find(self, texts: Sequence[Frame]) -> Sequence[int]:
+        """Return the places of the updates that have something to look at (`UpdateWatch`)."""
+        joined = b"".join(texts)  # objects: no part spans two of them
+        places: list[int] = []
+        for part in self._looked_at:
+            at = joined.find(part)
+            while at >= 0:
+                places.append(at)
+                at = joined.find(part, at + 1)
+        if b"\\" in joined and b"\\u00" in joined:
+            places += [one.start() for one in _ESCAPED.finditer(joined)]
+        if not places:
+            return ()
+        ends = list(accumulate(map(len, texts)))
+        return sorted({bisect_right(ends, at) for at in places})
+
+    def note(self, text: Frame) -> bool:
+        """Note an update that needs no change; False: `edit` has to read it (`UpdateWatch`)."""
+        if _has_one(text, self._needed):
+            return False
+        if b"\\u00" in text and _ESCAPED.search(text) is not None:
+            return False
+        is_seen = _has_one(text, self._seen)
+        if not is_seen and not (self._keeps_tool_calls and _has_one(text, _TOOL_CALLS)):
+            return True
+        try:
+            glanced = _glance_at(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return False
+        session_id, update = glanced.session_id, glanced.update
+        if is_seen and not self._proxy._glance(session_id, update, text):  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+            return False
+        if self._keeps_tool_calls and update.kind.startswith("tool_call"):
+            session = self._sessions[session_id]
+            session.keep_unread(update.tool_call_id, update.status, text, self._keep_read)
+        return True
+
+    def _keep_read(self, session: ProxiedSession, text: Frame) -> None:
+        """Read and keep what an update says about a tool call."""
+        with suppress(DecodeError):
+            self._keep(session, self._decode(bytes(text)).update)
+
+    def _keep(self, session: ProxiedSession, update: Any) -> None:
+        if isinstance(update, self._version.tool_updates):
+            call = self._version.read(update, session.calls)
+            if isinstance(call, ToolCall):
+                session.keep(call)
 
     def edit(self, method: str, params: Params) -> Params | None | Awaitable[Params | None]:
         """Return an update as the proxy changes it."""
         if params is UNSET:
             return params
-        if not self._sees_all and not self._is_seen(bytes(params)):
-            return params
+        if not self._sees_all:
+            text = bytes(params)
+            if not self.find((text,)) or self.note(text):
+                return params
         try:
             note = self._decode(params)
         except DecodeError:
@@ -812,10 +909,8 @@ class UpdateHook(ChainPart):
         update = note.update
         if isinstance(update, self._version.types.AvailableCommandsUpdate):
             session.has_commands = True
-        if self._keeps_tool_calls and isinstance(update, self._version.tool_updates):
-            call = self._version.read(update, session.calls)
-            if isinstance(call, ToolCall):
-                session.keep(call)
+        if self._keeps_tool_calls:
+            self._keep(session, update)
         events = self._version.editor.events(update)
         edited: Any = params
         if self._calls_hook and events:
@@ -991,6 +1086,10 @@ class UpdateHook(ChainPart):
         value = lenient_json.loads(bytes(params))
         value["update"] = result.raw
         return raw_of(redaction.value(value))
+
+
+def _has_one(text: Frame, parts: Iterable[bytes]) -> bool:
+    return any(part in text for part in parts)
 
 
 def _only_text(events: tuple[Event, ...], results: list[Any]) -> str | None:

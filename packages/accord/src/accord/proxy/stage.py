@@ -200,6 +200,8 @@ class Stage:
     client: Port
     agent: Port
     flows: Mapping[Direction, Flow]  # to stop the source of a direction
+    # Stops the agent, and ends the chain when what is on its way to the client has arrived.
+    end_chain: Callable[[str], None]
 
     async def start(self) -> None:
         """Prepare for messages; called when the first `initialize` arrives, before it."""
@@ -259,9 +261,13 @@ class EndOfChain(Protocol):
 
 
 def wire(
-    client: EndOfChain, stages: Sequence[Stage], agent: EndOfChain, flows: Mapping[Direction, Flow]
+    client: EndOfChain,
+    stages: Sequence[Stage],
+    agent: EndOfChain,
+    flows: Mapping[Direction, Flow],
+    end_chain: Callable[[str], None],
 ) -> None:
-    """Set the ports of both ends and of all stages."""
+    """Set the ports of both ends and of all stages; `end_chain` ends all of them."""
     to_client = flows[Direction.TO_CLIENT].wait_for_room
     to_agent = flows[Direction.TO_AGENT].wait_for_room
     port = Port(
@@ -269,6 +275,7 @@ def wire(
     )
     for stage in stages:
         stage.flows = flows
+        stage.end_chain = end_chain
         stage.client = port
         port = Port(
             stage.notification_from_agent,
@@ -395,11 +402,12 @@ class _Item:
 
 
 class _Lane:
-    __slots__ = ("is_held", "key", "waiting")
+    __slots__ = ("is_advancing", "is_held", "key", "waiting")
 
     def __init__(self, key: str | None) -> None:
         self.key = key
         self.is_held = False
+        self.is_advancing = False
         self.waiting: deque[_Item | _Mark] = deque()
 
 
@@ -456,6 +464,17 @@ class PassingLanes:
 
     def _advance(self, lane: _Lane) -> None:
         """Handle the messages of a lane until one holds it."""
+        if lane.is_advancing:
+            return  # the loop below goes on: many messages may wait, and calls do not nest
+        lane.is_advancing = True
+        try:
+            self._handle_waiting(lane)
+        finally:
+            lane.is_advancing = False
+        if not lane.waiting and not lane.is_held and self._by_key.get(lane.key) is lane:
+            del self._by_key[lane.key]
+
+    def _handle_waiting(self, lane: _Lane) -> None:
         while lane.waiting and not lane.is_held:
             head = lane.waiting[0]
             if isinstance(head, _Mark):
@@ -472,8 +491,6 @@ class PassingLanes:
             release = self._release_of(lane, head)
             if not head.run(release):
                 release()
-        if not lane.waiting and not lane.is_held and self._by_key.get(lane.key) is lane:
-            del self._by_key[lane.key]
 
     def _release_of(self, lane: _Lane, item: _Item) -> Release:
         is_released = False

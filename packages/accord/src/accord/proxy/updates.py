@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from accord.agent.client_adapter import cost_to_wire, option_to_wire
 from accord.client.agent_adapter import AgentAdapter, UpdateReader
 from accord.client.events import (
+    FINAL_STATUSES,
     AgentTerminal,
     CommandsChanged,
     Compaction,
@@ -46,6 +47,7 @@ from accord.client.events import (
 from accord.client.transcript import Transcript
 from accord.text.lenient_json import is_object
 from accord.text.redact import Redactor, StreamRedactor
+from accord.transports.base import Frame
 from accord.types.content import TextContent
 from accord.wire.base import UNSET
 from accord.wire.codec import decoder
@@ -665,13 +667,25 @@ class SessionRedaction:
 
 
 _MAX_TOOL_CALLS = 1000  # of one session, that are not final
+_MAX_UNREAD = 16  # updates of one call
+_MAX_UNREAD_BYTES = 16 * 1024  # of one update
 _MAX_SESSIONS = 10_000  # that were not closed
 
 
 class ProxiedSession:
     """One session: only what later messages need."""
 
-    __slots__ = ("_tool_calls", "cwd", "has_commands", "id", "redaction", "state", "turns")
+    __slots__ = (
+        "_read",
+        "_tool_calls",
+        "_unread",
+        "cwd",
+        "has_commands",
+        "id",
+        "redaction",
+        "state",
+        "turns",
+    )
 
     def __init__(self, session_id: str) -> None:
         self.id: str = session_id
@@ -681,9 +695,14 @@ class ProxiedSession:
         self.turns: list[Any] = []  # the running ones; version 2 allows several
         self.state: StateChanged | None = None  # in version 2
         self._tool_calls: dict[str, ToolCall] = {}
+        self._unread: dict[str, list[Frame]] = {}  # updates of tool calls, after what is kept
+        self._read: Callable[[ProxiedSession, Frame], None] | None = None
 
     def tool_call(self, call_id: str) -> ToolCall | None:
         """Return a tool call that is not final."""
+        for text in self._unread.pop(call_id, ()):
+            assert self._read is not None, "something was kept unread"
+            self._read(self, text)
         return self._tool_calls.get(call_id)
 
     @property
@@ -693,16 +712,42 @@ class ProxiedSession:
 
     def keep(self, call: ToolCall) -> None:
         """Keep the state of a tool call until it is final."""
-        self._tool_calls.pop(call.id, None)
-        if call.is_final:
+        self._forget(call.id)
+        if not call.is_final:
+            _keep_some(self._tool_calls, call.id, call)
+
+    def keep_unread(
+        self,
+        call_id: str,
+        status: str | None,
+        text: Frame,
+        read: Callable[[ProxiedSession, Frame], None],
+    ) -> None:
+        """Keep an update of a tool call; `read` keeps what it says when the call is asked for."""
+        if status in FINAL_STATUSES:
+            self._forget(call_id)
             return
-        self._tool_calls[call.id] = call
-        if len(self._tool_calls) > _MAX_TOOL_CALLS:
-            del self._tool_calls[next(iter(self._tool_calls))]
+        self._read = read
+        texts = self._unread.pop(call_id, [])
+        texts.append(text)
+        _keep_some(self._unread, call_id, texts)
+        if len(texts) > _MAX_UNREAD or len(text) > _MAX_UNREAD_BYTES:
+            self.tool_call(call_id)
+
+    def _forget(self, call_id: str) -> None:
+        self._tool_calls.pop(call_id, None)
+        self._unread.pop(call_id, None)
 
     def end_turn(self) -> None:
         """Forget what belonged to the turn."""
         self._tool_calls.clear()
+        self._unread.clear()
+
+
+def _keep_some(kept: dict[str, Any], call_id: str, value: Any) -> None:
+    kept[call_id] = value
+    if len(kept) > _MAX_TOOL_CALLS:
+        del kept[next(iter(kept))]
 
 
 class ProxiedSessions:

@@ -314,7 +314,8 @@ def _server_of(agent: Agent | type[Agent] | str | Sequence[str]) -> ServeConnect
         if not principal.all_sessions:
             guard = SessionOwnersGuard(owners, principal.name)
             transport = GuardedTransport(transport, (guard,))
-        await serve_process(argv, transport)
+        owner = None if principal.all_sessions else principal.name
+        await serve_process(argv, transport, principal=owner)
 
     return serve_one_process
 
@@ -324,15 +325,19 @@ def _server_of(agent: Agent | type[Agent] | str | Sequence[str]) -> ServeConnect
 log: logging.Logger = logging.getLogger("accord.remote")
 
 FIRST_MESSAGE_S = 30.0
+PRINCIPAL_VARIABLE = "ACCORD_PRINCIPAL"
 
 
-async def serve_process(argv: Sequence[str], transport: Transport) -> None:
+async def serve_process(
+    argv: Sequence[str], transport: Transport, *, principal: str | None = None
+) -> None:
     """Start an agent and pass on messages until the client or the agent ends.
 
-    The agent gets the environment of this process without `ACCORD_TOKEN`. Why it could not be
+    The agent gets the environment of this process without `ACCORD_TOKEN`, and the `principal` of
+    the connection as `ACCORD_PRINCIPAL`: budgets of days are counted for each of them. Why it could not be
     started, or how it ended, is logged and not sent.
     """
-    agent = process(*argv, env={"ACCORD_TOKEN": None}, on_stderr=_log_stderr)()
+    agent = process(*argv, env={"ACCORD_TOKEN": None, PRINCIPAL_VARIABLE: principal}, on_stderr=_log_stderr)()
     try:
         agent.spawn()
     except TransportError as exc:
