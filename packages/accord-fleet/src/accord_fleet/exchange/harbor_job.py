@@ -128,7 +128,7 @@ def read_harbor_job(folder: Path, notes: list[str]) -> Iterator[Sample]:
     # The attempts at a task have no number in Harbor: the order of their starts is one.
     counts: Counter[tuple[str, str]] = Counter()
     for one in sorted(found, key=lambda one: one.result.times.started):
-        if not one.is_numbered:
+        if not one.is_exported:
             counts[one.result.task, one.result.agent] += 1
             number = counts[one.result.task, one.result.agent]
             one.result = msgspec.structs.replace(one.result, attempt=number)
@@ -174,7 +174,7 @@ def _lost(folder: Path, message: str) -> Sample:
     )  # fmt: skip
     return Sample(
         place=str(folder), dataset=str(named.get("source") or ""), command=command, task=task,
-        result=result, scores={}, is_numbered=False,
+        result=result, scores={},
     )  # fmt: skip
 
 
@@ -226,7 +226,7 @@ def _read(folder: Path, trial: _Trial) -> Sample:
     return Sample(
         place=str(folder), dataset=trial.source or "", command=command, task=task, scores=scores,
         result=msgspec.structs.replace(result, trace=None, verdict=verdict), verdict=kept,
-        is_numbered=own is not None,
+        is_exported=own is not None,
     )  # fmt: skip
 
 

@@ -42,8 +42,8 @@ class Sample(msgspec.Struct, kw_only=True):
     """What a scorer says for its score, by the same names."""
     verdict: Verdict | None = None
     """What an export wrote for the score, if nobody has changed that since."""
-    is_numbered: bool = True
-    """Whether the log has the number of the attempt."""
+    is_exported: bool = False
+    """Whether `accord fleet export` wrote it, so that the task and the result are exact."""
 
 
 class Imported(msgspec.Struct, kw_only=True):
@@ -162,7 +162,9 @@ def _judge(samples: Sequence[Sample], path: Path, score: str | None) -> None:
 
 
 def _verdict(sample: Sample, score: str | None) -> Verdict | None:
-    if score is None or (not sample.scores and sample.result.status != "finished"):
+    if score is None or (
+        not sample.scores and (sample.is_exported or sample.result.status != "finished")
+    ):
         return None
     if score not in sample.scores:
         if sample.result.verdict is not None:  # its error

@@ -120,7 +120,8 @@ class _Reader:
 
     def sample(self, sample: Any) -> Sample:
         scores = {name: score.value for name, score in (sample.scores or {}).items()}
-        if (found := own_of(sample.metadata)) is not None:
+        found = own_of(sample.metadata)
+        if found is not None:
             task, result = found
             answer = result.answer or sample.output.completion
             result = msgspec.structs.replace(result, answer=answer)
@@ -135,6 +136,7 @@ class _Reader:
                 for name, score in (sample.scores or {}).items()
             },
             verdict=_own_verdict(sample.scores or {}),
+            is_exported=found is not None,
         )
 
     def missing(self, name: Any, epoch: int) -> Sample:
@@ -295,7 +297,7 @@ class _Writer:
                     name=self.name, samples=len(self.tasks), sample_ids=list(self.tasks)
                 ),
                 config=log.EvalConfig(epochs=self.plan.attempts),
-                scorers=[log.EvalScorer(name=_SCORE)] if values else None,
+                scorers=[{"name": _SCORE}] if values else None,
                 metadata={OWN: {"agent": agent, "command": command}},
             ),
             results=log.EvalResults(
