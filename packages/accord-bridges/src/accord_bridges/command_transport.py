@@ -24,6 +24,7 @@ __all__ = ("CommandResult", "CommandTransport", "Runner")
 _WRITE_BYTES = 60_000
 _READ_BYTES = 512 * 1024
 _WAIT_S = 10  # how long one command waits for output
+_WRITE_S = 3  # and for a full pipe
 _STDERR_BYTES = 4_000
 _ABANDONED_S = 60
 
@@ -36,8 +37,8 @@ $(command -v setsid || true) sh -c '
     d=$1; most=$2; shift 2; exec 3<>"$d/in"
     "$@" 3>&- <"$d/in" >>"$d/out" 2>>"$d/err" &
     p=$!; echo $p >"$d/pid"; echo $$ >"$d/shell"
-    watch() {{
-        i=0
+    (
+        exec 3>&-; i=0
         while [ $i -lt "$most" ]; do
             i=$((i+1)); sleep 1
             [ -d "$d" ] || exit
@@ -46,8 +47,7 @@ $(command -v setsid || true) sh -c '
         [ -e "$d/exit" ] || {{ kill -TERM $p; sleep 2; kill -KILL $p; }}
         [ -e "$d/writer" ] && kill -KILL "$(cat "$d/writer")"
         rm -rf "$d"; kill -KILL "-$$"
-    }}
-    watch 3>&- &
+    ) &
     wait $p; echo $? >"$d/code"; mv "$d/code" "$d/exit"
 ' sh "$d" {abandoned} {argv} </dev/null >/dev/null 2>&1 &
 echo "$d"
@@ -55,8 +55,9 @@ echo "$d"
 # Each script says that somebody still wants the agent.
 _ALIVE = """: >{folder}/alive"""
 _READ = """\
-d={folder}; s=; i=0; : >"$d/alive"
+d={folder}; s=; i=0
 while :; do
+    : >"$d/alive"
     if [ -e "$d/exit" ]; then s=$(cat "$d/exit"); break; fi
     [ "$(wc -c <"$d/out")" -gt {offset} ] && break
     [ $i -ge {count} ] && break
@@ -74,8 +75,9 @@ d={folder}; printf %s {data} | base64 -d >"$d/part" || exit
 }} </dev/null >/dev/null 2>&1 &
 """
 _WRITTEN = """\
-d={folder}; i=0; : >"$d/alive"
+d={folder}; i=0
 while [ -e "$d/part" ]; do
+    : >"$d/alive"
     [ $i -ge {count} ] && {{ echo busy; exit; }}
     i=$((i+1)); [ $i -lt 5 ] && sleep 0.005 2>/dev/null && continue
     sleep 0.05 2>/dev/null || {{ sleep 1; i=$((i+19)); }}
@@ -306,7 +308,7 @@ class CommandTransport(Transport):
     async def _write(self, part: bytes) -> None:
         """Write to the agent; return when it has read so much that the rest is in the pipe."""
         data, folder = base64.b64encode(part).decode(), self.folder
-        written = _WRITTEN.format(folder=folder, count=_WAIT_S * 20)
+        written = _WRITTEN.format(folder=folder, count=_WRITE_S * 20)
         script = _WRITE.format(data=data, folder=folder) + written
         while (await self._command(script)).stdout.strip() and self._lost is None:
             script = written
