@@ -47,10 +47,9 @@ async def conversation_of(dataset: Dataset, task: Task, result: Result) -> Conve
                 if not turns:
                     continue
             break
-    found = [(prompt, steps.all) for prompt, steps in turns]
-    return found if any(not step.is_empty for _, all_ in found for step in all_) else _answer(
-        task, result
-    )  # fmt: skip
+    if all(step.is_empty for _, steps in turns for step in steps.all):
+        return _answer(task, result)
+    return [(prompt, steps.all) for prompt, steps in turns]
 
 
 async def _replay(
@@ -82,4 +81,6 @@ def _answer(task: Task, result: Result) -> Conversation:
     step.text = result.answer
     step.stop_reason = result.stop_reasons[-1] if result.stop_reasons else "cancelled"
     step.closed.set()
-    return [(prompt, []) for prompt in task.prompts[:-1]] + [(task.prompts[-1], [step])]
+    *before, last = task.prompts
+    found: Conversation = [(prompt, []) for prompt in before]
+    return [*found, (last, [step])]

@@ -185,8 +185,11 @@ _GRADER = CommandGrader(command=("harbor", "verifier"))
 def _agent(config: dict[str, Any], info: _Agent | None) -> tuple[str, tuple[str, ...]]:
     """Return the name of a trial's agent with its model, and the command of an ACP agent."""
     given: dict[str, Any] = config.get("agent") or {}
-    command: Any = (given.get("kwargs") or {}).get("command") or ()
-    words = tuple(command.split() if isinstance(command, str) else map(str, command))
+    kwargs: dict[str, Any] = given.get("kwargs") or {}
+    command: Any = kwargs.get("command") or ()
+    words: tuple[str, ...] = tuple(
+        command.split() if isinstance(command, str) else map(str, command)
+    )
     model = info.model_info.name if info and info.model_info else given.get("model_name") or ""
     name = Path(words[0]).name if words else info.name if info else given.get("name") or "agent"
     return plain_name("-".join(filter(None, (name, Path(model).name)))), words
@@ -211,7 +214,7 @@ def _read(folder: Path, trial: _Trial) -> Sample:
             kept, verdict = None, verdict or kept  # the trial was graded again
     else:
         kept = None
-        said = _json(folder / "agent" / "trajectory.json").get("steps") or []
+        said: list[dict[str, Any]] = _json(folder / "agent" / "trajectory.json").get("steps") or []
         prompts = [_text(one) for one in said if one.get("source") == "user"] or [_UNKNOWN]
         if status == "finished" and not scores and verdict is None:
             verdict = Verdict(error="The verifier wrote no reward")

@@ -33,6 +33,7 @@ from accord_fleet.types import (
     FunctionGrader,
     LimitName,
     Result,
+    Status,
     Task,
     Times,
     Usage,
@@ -68,9 +69,9 @@ def read_inspect_log(path: Path, notes: list[str]) -> Iterator[Sample]:
     log = _inspect("log")
     try:
         header = log.read_eval_log(str(path), header_only=True)
-    except Exception as error:  # whatever a file that is something else makes inspect raise
+    except Exception as error:  # noqa: BLE001  # whatever a file that is something else makes inspect raise
         raise FleetError(f"{path} is no log of inspect-ai: {excerpt(str(error))}") from None
-    own = (header.eval.metadata or {}).get(OWN)
+    given: dict[str, Any] = header.eval.metadata or {}
     if header.status != "success":
         why = f": {excerpt(header.error.message)}" if header.error else ""
         notes.append(f"{path}: the evaluation is marked as {header.status}{why}")
@@ -79,7 +80,7 @@ def read_inspect_log(path: Path, notes: list[str]) -> Iterator[Sample]:
     for sample in _samples(log, path):
         seen.add((sample.id, sample.epoch))
         yield reader.sample(sample)
-    if own is None:
+    if OWN not in given:
         for name in header.eval.dataset.sample_ids or ():
             for epoch in range(1, (header.eval.config.epochs or 1) + 1):
                 if (name, epoch) not in seen:
@@ -108,18 +109,21 @@ class _Reader:
         self._path = path
         self._header = header
         self._dataset = str(spec.task)
-        own = (spec.metadata or {}).get(OWN) or {}
+        metadata: dict[str, Any] = spec.metadata or {}
+        own: dict[str, Any] = metadata.get(OWN) or {}
         args: list[dict[str, Any]] = [spec.solver_args or {}]
         args += [step.params for step in header.plan.steps]
-        given = own.get("command") or next((one["command"] for one in args if "command" in one), ())
-        words = given.split() if isinstance(given, str) else given
-        self._command = tuple(str(word) for word in words)
+        given: Any = own.get("command") or next(
+            (one["command"] for one in args if "command" in one), ()
+        )
+        words: list[Any] = given.split() if isinstance(given, str) else given
+        self._command = tuple(map(str, words))
         program = Path(self._command[0]).name if self._command else str(spec.model)
         self._agent = str(own.get("agent") or plain_name(program))
         self._scorers = [one.name for one in spec.scorers or ()]
 
     def sample(self, sample: Any) -> Sample:
-        scores = {name: score.value for name, score in (sample.scores or {}).items()}
+        scores: dict[str, Any] = sample.scores or {}
         found = own_of(sample.metadata)
         if found is not None:
             task, result = found
@@ -127,17 +131,17 @@ class _Reader:
             result = msgspec.structs.replace(result, answer=answer)
         else:
             task, result = self._task(sample), self._result(sample)
-        return self._made(
-            task,
-            msgspec.structs.replace(result, agent=self._agent, attempt=sample.epoch, trace=None),
-            scores=flat_scores(scores),
-            reasons={
-                name: score.explanation or score.reason or ""
-                for name, score in (sample.scores or {}).items()
-            },
-            verdict=_own_verdict(sample.scores or {}),
-            is_exported=found is not None,
+        result = msgspec.structs.replace(
+            result, agent=self._agent, attempt=sample.epoch, trace=None
         )
+        made = self._made(task, result)
+        made.scores = flat_scores({name: score.value for name, score in scores.items()})
+        made.reasons = {
+            name: score.explanation or score.reason or "" for name, score in scores.items()
+        }
+        made.verdict = _own_verdict(scores)
+        made.is_exported = found is not None
+        return made
 
     def missing(self, name: Any, epoch: int) -> Sample:
         """Return the attempt for a sample that the log lacks."""
@@ -149,10 +153,10 @@ class _Reader:
         )  # fmt: skip
         return self._made(task, result)
 
-    def _made(self, task: Task, result: Result, **more: Any) -> Sample:
+    def _made(self, task: Task, result: Result) -> Sample:
         return Sample(
             place=str(self._path), dataset=self._dataset, command=self._command, task=task,
-            result=result, **{"scores": {}, **more},
+            result=result, scores={},
         )  # fmt: skip
 
     def _grader(self) -> FunctionGrader | None:
@@ -173,7 +177,8 @@ class _Reader:
         )
 
     def _result(self, sample: Any) -> Result:
-        status, failure = "finished", None
+        status: Status = "finished"
+        failure: Failure | None = None
         if sample.error is not None:
             status, failure = "failed", Failure(where="turn", message=sample.error.message)
         elif sample.limit is not None:
@@ -185,7 +190,7 @@ class _Reader:
             task=task_id(str(sample.id)),
             agent=self._agent,
             attempt=sample.epoch,
-            status=status,  # type: ignore[arg-type]
+            status=status,
             failure=failure,
             stop_reasons=tuple(str(one.stop_reason) for one in choices[:1]),
             answer=sample.output.completion,
@@ -237,7 +242,7 @@ def _time(text: str) -> float:
 async def write_inspect_logs(dataset: Dataset, folder: Path) -> list[Path]:
     """Write a log for each agent of a run into a folder; return their paths."""
     writer = _Writer(dataset)
-    folder.mkdir(parents=True, exist_ok=True)
+    await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
     paths: list[Path] = []
     for spec in dataset.plan.agents:
         samples: list[Any] = []
