@@ -17,18 +17,25 @@ VERSION = "ATIF-v1.7"
 
 
 def trajectory_of(
-    prompt: str, steps: Sequence[Step], *, agent: str, version: str, model: str | None = None
+    *turns: tuple[str, Sequence[Step]], agent: str, version: str, model: str | None = None
 ) -> dict[str, Any]:
-    """Return the trajectory of a turn; calls that are not finished have no result."""
-    said: list[dict[str, Any]] = [{"step_id": 1, "source": "user", "message": prompt}]
-    said += [_agent_step(number, step) for number, step in enumerate(filled(steps), 2)]
+    """Return the trajectory of turns: a prompt and the steps of each.
+
+    Calls that are not finished have no result.
+    """
+    said: list[dict[str, Any]] = []
+    for prompt, steps in turns:
+        said.append({"step_id": len(said) + 1, "source": "user", "message": prompt})
+        for step in filled(steps):
+            said.append(_agent_step(len(said) + 1, step))
+    every = [step for _, steps in turns for step in steps]
     about = {"name": agent, "version": version} | ({} if model is None else {"model_name": model})
     return {
         "schema_version": VERSION,
         "agent": about,
         "steps": said,
         "final_metrics": {
-            **{f"total_{name}": value for name, value in metrics_of(steps).items()},
+            **{f"total_{name}": value for name, value in metrics_of(every).items()},
             "total_steps": len(said),
         },
     }

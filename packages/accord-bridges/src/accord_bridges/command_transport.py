@@ -24,24 +24,40 @@ __all__ = ("CommandResult", "CommandTransport", "Runner")
 _WRITE_BYTES = 60_000
 _READ_BYTES = 512 * 1024
 _WAIT_S = 10  # how long one command waits for output
+_WRITE_S = 3  # and for a full pipe
 _STDERR_BYTES = 4_000
+_ABANDONED_S = 60
 
 _START = """\
 set -e
 d=$(mktemp -d "${{TMPDIR:-/tmp}}/accord-XXXXXX")
-mkfifo "$d/in"; : >"$d/out"; : >"$d/err"
+mkfifo "$d/in"; : >"$d/out"; : >"$d/err"; : >"$d/alive"
 {cd}
 $(command -v setsid || true) sh -c '
-    d=$1; shift; exec 3<>"$d/in"
-    "$@" 3>&- <"$d/in" >"$d/out" 2>"$d/err" &
-    echo $! >"$d/pid"; echo $$ >"$d/shell"
-    wait $!; echo $? >"$d/code"; mv "$d/code" "$d/exit"
-' sh "$d" {argv} </dev/null >/dev/null 2>&1 &
+    d=$1; most=$2; shift 2; exec 3<>"$d/in"
+    "$@" 3>&- <"$d/in" >>"$d/out" 2>>"$d/err" &
+    p=$!; echo $p >"$d/pid"; echo $$ >"$d/shell"
+    (
+        exec 3>&-; i=0
+        while [ $i -lt "$most" ]; do
+            i=$((i+1)); sleep 1
+            [ -d "$d" ] || exit
+            if [ -e "$d/alive" ]; then rm -f "$d/alive"; i=0; fi
+        done
+        [ -e "$d/exit" ] || {{ kill -TERM $p; sleep 2; kill -KILL $p; }}
+        [ -e "$d/writer" ] && kill -KILL "$(cat "$d/writer")"
+        rm -rf "$d"; kill -KILL "-$$"
+    ) &
+    wait $p; echo $? >"$d/code"; mv "$d/code" "$d/exit"
+' sh "$d" {abandoned} {argv} </dev/null >/dev/null 2>&1 &
 echo "$d"
 """
+# Each script says that somebody still wants the agent.
+_ALIVE = """: >{folder}/alive"""
 _READ = """\
 d={folder}; s=; i=0
 while :; do
+    : >"$d/alive"
     if [ -e "$d/exit" ]; then s=$(cat "$d/exit"); break; fi
     [ "$(wc -c <"$d/out")" -gt {offset} ] && break
     [ $i -ge {count} ] && break
@@ -50,7 +66,23 @@ done
 echo "${{s:-running}}"
 tail -c +{start} "$d/out" | head -c {limit} | base64
 """
-_WRITE = """printf %s {data} | base64 -d 1<>{folder}/in"""
+# An agent that does not read blocks the pipe: a process of its own writes, for any time.
+_WRITE = """\
+d={folder}; printf %s {data} | base64 -d >"$d/part" || exit
+{{
+    cat "$d/part" 1<>"$d/in" & echo $! >"$d/writer"
+    wait $!; rm -f "$d/part" "$d/writer"
+}} </dev/null >/dev/null 2>&1 &
+"""
+_WRITTEN = """\
+d={folder}; i=0
+while [ -e "$d/part" ]; do
+    : >"$d/alive"
+    [ $i -ge {count} ] && {{ echo busy; exit; }}
+    i=$((i+1)); [ $i -lt 5 ] && sleep 0.005 2>/dev/null && continue
+    sleep 0.05 2>/dev/null || {{ sleep 1; i=$((i+19)); }}
+done
+"""
 # The shell holds the pipe open: without it, the agent reads the end of its input.
 _STOP = """\
 d={folder}; p=$(cat "$d/pid"); s=$(cat "$d/shell"); i=0
@@ -61,6 +93,7 @@ gone() {{
     done
 }}
 kill -KILL "$s" 2>/dev/null
+[ -e "$d/writer" ] && kill -KILL "$(cat "$d/writer")" 2>/dev/null
 gone 50 || {{ kill -TERM "-$s" || kill -TERM "$p"; }} 2>/dev/null
 gone 70
 {{ kill -KILL "-$s" || kill -KILL "$p"; }} 2>/dev/null
@@ -86,7 +119,8 @@ class CommandTransport(Transport):
     `run` is called with a script of the shell and with environment variables, and returns what the
     script wrote; no script takes longer than about ten seconds. `argv` and `env` are the agent's,
     `cwd` is the directory in which it is started. Closing the transport ends its input;
-    an agent that stays gets SIGTERM after five seconds, and SIGKILL after two more.
+    an agent that stays gets SIGTERM after five seconds, and SIGKILL after two more. If no script
+    comes for `abandoned_s` seconds, because this program was killed, the agent ends itself there.
     """
 
     def __init__(
@@ -97,8 +131,10 @@ class CommandTransport(Transport):
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         frame_bytes: int = FRAME_BYTES,
+        abandoned_s: int = _ABANDONED_S,
     ) -> None:
         self.frame_bytes = frame_bytes
+        self._abandoned_s = abandoned_s
         self._run = run
         self._argv = list(argv)
         self._cwd = cwd
@@ -121,7 +157,8 @@ class CommandTransport(Transport):
         if self._is_closed:
             raise ConnectionClosed("The transport was closed")
         cd = "" if self._cwd is None else f"cd {shlex.quote(self._cwd)}"
-        script = _START.format(cd=cd, argv=shlex.join(self._argv))
+        argv = shlex.join(self._argv)
+        script = _START.format(cd=cd, argv=argv, abandoned=self._abandoned_s)
         started = await self._command(script, self._env)
         self.folder = shlex.quote(started.stdout.strip())
         self._receiver = receiver
@@ -186,7 +223,7 @@ class CommandTransport(Transport):
         offset, line, status = 0, bytearray(), "running"
         try:
             while True:
-                await self._reading.wait()
+                await self._wanted()
                 script = _READ.format(
                     folder=self.folder,
                     offset=offset,
@@ -209,6 +246,15 @@ class CommandTransport(Transport):
         except TransportError as error:
             self._end(ConnectionLost(str(error)))
 
+    async def _wanted(self) -> None:
+        """Wait until reading goes on, and keep the agent meanwhile."""
+        while not self._reading.is_set():
+            try:
+                async with asyncio.timeout(min(_WAIT_S, self._abandoned_s / 3)):
+                    await self._reading.wait()
+            except TimeoutError:
+                await self._command(_ALIVE.format(folder=self.folder))
+
     def _deliver(self, frames: Sequence[bytes]) -> None:
         if self._receiver is None:
             return
@@ -230,6 +276,8 @@ class CommandTransport(Transport):
         return ConnectionLost(message, exit_status=code, stderr=stderr)
 
     def _end(self, lost: ConnectionLost) -> None:
+        if self._lost is not None:
+            return
         self._lost = lost
         self._sent.set()
         self._congested = False
@@ -243,14 +291,24 @@ class CommandTransport(Transport):
             while self._unsent and self._lost is None:
                 part = bytes(self._unsent[:_WRITE_BYTES])
                 del self._unsent[:_WRITE_BYTES]
-                data = base64.b64encode(part).decode()
                 try:
-                    await self._command(_WRITE.format(data=data, folder=self.folder))
+                    await self._write(part)
                 except TransportError as error:
-                    self._end(ConnectionLost(str(error)))
+                    # What the agent has written, and how it ended, is read first.
+                    await asyncio.wait(self._tasks[:1], timeout=_WAIT_S + 2)
+                    if self._lost is None:
+                        self._end(ConnectionLost(str(error)))
                     return
             self._sent.set()
             if self._congested:
                 self._congested = False
                 if self._receiver is not None:
                     self._receiver.writable()
+
+    async def _write(self, part: bytes) -> None:
+        """Write to the agent; return when it has read so much that the rest is in the pipe."""
+        data, folder = base64.b64encode(part).decode(), self.folder
+        written = _WRITTEN.format(folder=folder, count=_WRITE_S * 20)
+        script = _WRITE.format(data=data, folder=folder) + written
+        while (await self._command(script)).stdout.strip() and self._lost is None:
+            script = written

@@ -123,8 +123,7 @@ class AcpAgent(BaseAgent):
 
     def _write(self, instruction: str, steps: Steps, agent: str, context: AgentContext) -> None:
         trajectory = trajectory_of(
-            instruction,
-            steps.all,
+            (instruction, steps.all),
             agent=agent,
             version=self._version or "unknown",
             model=self.model_name,

@@ -1,19 +1,24 @@
 """`acp_agent` in inspect-ai, with the script agent; run by test_frameworks.py."""
 
 import json
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
 import inspect_ai
+import msgspec
 import pytest
 from inspect_ai.approval import ApprovalPolicy, auto_approver
 from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalSample, read_eval_log
+from inspect_ai.log import EvalSample, read_eval_log, write_eval_log
 from inspect_ai.model import ChatMessageAssistant, ChatMessageTool, ModelUsage
+from inspect_ai.scorer import Score
 from inspect_ai.util import sandboxenv
 from inspect_ai.util._sandbox.local import LocalSandboxEnvironment
 
 from accord_bridges.inspect import acp_agent
+from accord_fleet import Dataset, Result
 
 SCRIPT = [sys.executable, "-m", "accord", "agent", "script"]
 MODEL = "acp/" + Path(sys.executable).name
@@ -134,3 +139,55 @@ def test_agent_that_is_missing_is_named(sandbox: str):
     error = run("x", command="no-such-agent --acp", sandbox=sandbox)["x"].error.message
     assert "The agent no-such-agent failed" in error
     assert "not found" in error
+
+
+def test_run_of_a_fleet_survives_logs_and_no_sample_of_a_log_is_left_out(tmp_path: Path):
+    accord = [sys.executable, "-m", "accord"]
+
+    def fleet(*words: object, status: int = 0) -> str:
+        done = subprocess.run([*accord, "fleet", *map(str, words)], capture_output=True, text=True)
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def rows(run: Path) -> list[Result]:
+        found = (msgspec.structs.replace(one, trace=None) for one in Dataset.open(run).results())
+        return sorted(found, key=lambda one: one.key)
+
+    (tmp_path / "tasks.jsonl").write_text(
+        '{"id": "p", "prompt": "permission 1", '
+        '"grader": {"type": "command", "command": ["true"]}}\n'
+        '{"id": "t", "prompts": ["tokens", "think hi"]}\n{"id": "e", "prompt": "exit 3"}\n'
+    )
+    agent = "script=" + shlex.join([*accord, "agent", "script"])
+    run, logs = tmp_path / "RUN", tmp_path / "logs"
+    fleet("run", tmp_path / "tasks.jsonl", "--agent", agent, "--allow", "*", "--out", run, status=3)
+    fleet("export", run, "--to", "inspect", "--out", logs)
+    path = next(logs.glob("*.eval"))
+    log = read_eval_log(str(path))
+    samples = {sample.id: sample for sample in log.samples or []}
+    assert said(samples["p"]) == [
+        "permission 1", 'script_thing({"thing": 1})', "= Thing 1 is done.", "1 of 1 allowed.",
+    ]  # fmt: skip
+    assert kinds(samples["p"]) == ["model", "tool", "model"]
+    assert "exited with status 3" in samples["e"].error.message
+    fleet("import", logs, "--out", tmp_path / "AGAIN")
+    assert rows(tmp_path / "AGAIN") == rows(run)
+
+    # A log of others, with every kind of score, and a sample too few.
+    log.eval.metadata = log.metadata = {}
+    log.eval.dataset.sample_ids = [*samples, "gone"]
+    for sample in log.samples or []:
+        sample.metadata = {}
+    samples["p"].scores = {"a": Score(value="C")}
+    samples["t"].scores = {"a": Score(value=float("nan"), explanation="no verdict")}
+    write_eval_log(log, str(tmp_path / "other.eval"))
+    fleet("import", f"mine={tmp_path / 'other.eval'}", "--out", tmp_path / "OTHER")
+    error, gone, good, unscored = rows(tmp_path / "OTHER")
+    assert (error.status, error.verdict, gone.status) == ("failed", None, "lost")
+    assert good.verdict.passed
+    assert good.tool_calls == 1
+    assert "nan: the scorer gave none" in unscored.verdict.error
+    assert (unscored.agent, unscored.usage.total_tokens) == ("mine", 30)
+    assert "is no log" in fleet(
+        "import", tmp_path / "tasks.jsonl", "--out", tmp_path / "NO", status=1
+    )

@@ -40,6 +40,7 @@ venv() { # name, oldest Python, requirements
 
 both="pytest pytest-asyncio -e $root/packages/accord -e $root/packages/accord-trace -e $root/packages/accord-coder"
 # shellcheck disable=SC2086  # a list of words
-venv inspect "(3, 11)" inspect-ai==0.3.285 $both -e $root/packages/accord-bridges
+venv inspect "(3, 11)" inspect-ai==0.3.285 $both -e $root/packages/accord-bridges \
+    -e $root/packages/accord-terminal -e $root/packages/accord-fleet
 # shellcheck disable=SC2086  # a list of words
 venv harbor "(3, 12)" harbor==0.26.0 $both -e $root/packages/accord-bridges

@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ import pytest
 import accord
 from accord.errors import ConnectionLost, TransportError
 from accord.testing import TransportContract
-from accord.transports.base import Transport
+from accord.transports.base import Frame, Transport
 from accord_bridges.command_transport import CommandResult, CommandTransport
 from project import ROOT
 from transports.accepted import Accepted
@@ -101,6 +101,108 @@ async def test_sandbox_that_fails_ends_the_connection(tmp_path: Path):
         with pytest.raises(ConnectionLost, match="out of reach: the container is gone"):
             async with turn:
                 await turn.wait()
+
+
+class Received:
+    """Keeps what a transport delivers."""
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+        self.lost: Exception | None = None
+        self.changed = asyncio.Event()
+
+    def frames_received(self, frames: Sequence[Frame]) -> None:
+        self.frames += map(bytes, frames)
+        self.changed.set()
+
+    def frame_refused(self, limit: int, head: bytes = b"") -> None: ...
+
+    def writable(self) -> None: ...
+
+    def eof_received(self, error: Exception | None) -> None:
+        self.lost = error
+        self.changed.set()
+
+
+async def test_agent_that_does_not_read_for_long_blocks_no_command():
+    async def bounded(script: str, env: Mapping[str, str]) -> CommandResult:
+        async with asyncio.timeout(5 if "base64 -d" in script else 30):
+            return await run(script, env)
+
+    program = "import time; time.sleep(6); print('{%d' % len(input()), flush=True)"
+    received = Received()
+    transport = CommandTransport(bounded, (sys.executable, "-c", program))
+    async with asyncio.timeout(60):
+        await transport.start(received)
+        transport.write([b"x" * 300_000])
+        await received.changed.wait()
+        assert (received.frames, received.lost) == ([b"{300000"], None)
+        await transport.aclose()
+
+
+async def test_output_is_read_although_input_could_not_be_written():
+    async def fails(script: str, env: Mapping[str, str]) -> CommandResult:
+        if "base64 -d" in script:
+            raise OSError("no room")
+        return await run(script, env)
+
+    received = Received()
+    transport = CommandTransport(fails, ("sh", "-c", "sleep 0.3; echo '{1'; exit 3"))
+    async with asyncio.timeout(60):
+        await transport.start(received)
+        transport.write([b"{}"])
+        while received.lost is None:
+            received.changed.clear()
+            await received.changed.wait()
+        await transport.aclose()
+    assert received.frames == [b"{1"]
+    assert isinstance(received.lost, ConnectionLost)
+    assert received.lost.exit_status == 3
+
+
+async def test_agent_ends_when_its_evaluator_was_killed(tmp_path: Path):
+    program = f"""
+import asyncio, sys
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+from bridges.test_command_transport import SCRIPT_AGENT, run
+import accord
+from accord_bridges.command_transport import CommandTransport
+
+async def main():
+    transport = CommandTransport(run, SCRIPT_AGENT, cwd={str(tmp_path)!r}, abandoned_s=2)
+    async with accord.connect(transport) as agent:
+        session = await agent.new_session(cwd={str(tmp_path)!r})
+        async with session.prompt("wait forever") as turn:
+            async for event in turn:
+                print(transport.folder, flush=True)
+
+asyncio.run(main())
+"""
+    evaluator = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert evaluator.stdout is not None
+    async with asyncio.timeout(60):
+        folder = Path((await evaluator.stdout.readline()).decode().strip())
+        pid = int(await asyncio.to_thread((folder / "pid").read_text))
+        shell = int(await asyncio.to_thread((folder / "shell").read_text))
+        await asyncio.sleep(3)  # it is not abandoned while a command waits for output
+        os.kill(pid, 0)
+        evaluator.kill()
+        await evaluator.wait()
+        while await asyncio.to_thread(folder.exists) or _group_lives(shell):
+            await asyncio.sleep(0.2)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def _group_lives(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 async def test_closing_ends_the_agent_and_what_it_has_started(tmp_path: Path):

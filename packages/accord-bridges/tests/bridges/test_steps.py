@@ -66,7 +66,7 @@ def test_trajectory_has_each_step_with_its_results_and_what_it_cost():
     steps.add(Text("done"))
     steps.add(UsageChanged(ContextUsage(10, 100, Cost(0.75))))
     steps.end("end_turn", TokenUsage(total=30, input=20, output=10, cached_read=4))
-    made = trajectory_of("go", steps.all, agent="a", version="1")
+    made = trajectory_of(("go", steps.all), agent="a", version="1")
     user, first, last = made["steps"]
     assert user == {"step_id": 1, "source": "user", "message": "go"}
     assert first["reasoning_content"] == "hm"

@@ -75,6 +75,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int = 1
     engine: str = "local"
     """`local`, or the address of a cluster."""
+    imported: tuple[str, ...] = ()
+    """Logs of evaluators that have the results; such a run has ended."""
 
     @property
     def total(self) -> int:

@@ -1,4 +1,4 @@
-"""The command lines of `accord fleet`: run, resume, status, show and report.
+"""The command lines of `accord fleet`: run, resume, status, show, report, export, import.
 
 Each command imports what it needs when it is called, so that help is fast.
 """
@@ -307,4 +307,87 @@ def report(run: str, html: Path | None, as_json: bool) -> int:
         print_report(report)
     else:
         click.echo(f"{report.results:,} results: {html}")
+    return 0
+
+
+@click.command("export")
+@click.argument("run", metavar="RUN")
+@click.option(
+    "--to",
+    "kind",
+    required=True,
+    type=click.Choice(("inspect", "harbor")),
+    help="The format: logs of inspect-ai, or the folder of a job of Harbor.",
+)
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Where to write: a new folder, or an empty one.",
+)
+def export_run(run: str, kind: str, out: Path) -> int:
+    """Write the results of RUN for the tools of an evaluator.
+
+    --to inspect writes a log for each agent, which `inspect view --log-dir FOLDER` shows; it needs
+    the package inspect-ai. --to harbor writes a job with a trial for each attempt, and its
+    trajectory in ATIF.
+
+    Exit status: 0 written, 1 error.
+    """
+    import asyncio
+
+    from accord_fleet.dataset.dataset import Dataset
+
+    try:
+        if out.exists() and any(out.iterdir()):
+            raise click.ClickException(f"{out} has files: choose a new folder")
+        dataset = Dataset.open(run)
+        if kind == "inspect":
+            from accord_fleet.exchange.inspect_log import write_inspect_logs as write
+        else:
+            from accord_fleet.exchange.harbor_job import write_harbor_job as write
+        for path in asyncio.run(write(dataset, out)):
+            click.echo(path)
+    except AccordError as error:
+        raise click.ClickException(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"{run} cannot be exported: {error}") from None
+    return 0
+
+
+@click.command("import")
+@click.argument("logs", nargs=-1, required=True, metavar="LOG...")
+@click.option("--out", required=True, metavar="RUN", help="The folder or address of the results.")
+@click.option(
+    "--score",
+    metavar="NAME",
+    help="The score that is the verdict, if a log has several; 1 or more passes.",
+)
+def import_run(logs: tuple[str, ...], out: str, score: str | None) -> int:
+    """Make the run RUN of logs of evaluators, for `accord fleet report` and `show`.
+
+    LOG is a log of inspect-ai (a file, or a folder of files .eval) or the folder of a job of
+    Harbor. NAME=LOG names its agent. Several logs are compared in one run. A sample or trial
+    without a result becomes a lost attempt, and a score that is no number an error of the grader.
+
+    Exit status: 0 imported, 1 error.
+    """
+    import asyncio
+
+    from accord_fleet.exchange.imports import import_logs
+    from accord_trace.summary import counted
+
+    try:
+        done = asyncio.run(import_logs(logs, out, score=score))
+    except AccordError as error:
+        raise click.ClickException(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"{out} was not written: {error}") from None
+    for note in done.notes:
+        click.echo(note, err=True)
+    agents = ", ".join(done.agents)
+    click.echo(
+        f"{counted(done.results, 'result')} of {counted(done.tasks, 'task')} by {agents}: {out}"
+    )
     return 0

@@ -396,6 +396,9 @@ def _all_finished(address: str) -> bool:
 
 def _check_engine(plan: Plan) -> None:
     """Raise `FleetError` with everything that keeps the engine or its agents from starting."""
+    if plan.imported:
+        logs = ", ".join(plan.imported)
+        raise FleetError(f"The results were imported from {logs}: a log cannot be resumed here")
     if error := why_not_usable(plan.engine):
         raise FleetError(f"{error}. `accord fleet resume --on ADDRESS` replaces it")
     wrong = [why_not_startable(agent, plan.engine) for agent in plan.agents]

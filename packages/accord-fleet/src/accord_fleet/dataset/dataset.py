@@ -230,7 +230,7 @@ def run_status(dataset: Dataset) -> RunStatus:
             rate = recent / window_s
             found.per_second = rate
             found.left_s = found.remaining / rate
-    elif found.remaining:
+    elif found.remaining and not plan.imported:
         found.state = "stopped"
     return found
 
