@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the evaluators for test_evaluators.py, each with Accord in an environment of its own:
+# Installs the evaluators for test_evaluators.py and the frameworks, each with Accord in an environment of its own:
 # their requirements exclude each other's, and some of Accord's. A second run does nothing.
 set -eu
 cd "$(dirname "$0")"
@@ -43,3 +43,11 @@ both="pytest -e $root/packages/accord -e $root/packages/accord-trace -e $root/pa
 venv inspect "(3, 11)" inspect-ai==0.3.285 $both -e $root/packages/accord-bridges
 # shellcheck disable=SC2086  # a list of words
 venv harbor "(3, 12)" harbor==0.26.0 $both -e $root/packages/accord-bridges
+
+bridges="pytest -e $root/packages/accord[mcp] -e $root/packages/accord-bridges"
+# shellcheck disable=SC2086  # a list of words
+venv pydantic_ai "(3, 11)" pydantic-ai-slim $bridges
+# shellcheck disable=SC2086  # a list of words
+venv langgraph "(3, 11)" langgraph langgraph-checkpoint-sqlite langchain deepagents $bridges
+# shellcheck disable=SC2086  # a list of words
+venv openai_agents "(3, 11)" openai-agents $bridges
