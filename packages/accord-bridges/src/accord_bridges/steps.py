@@ -194,7 +194,7 @@ class Steps:
 
 
 def call_name(call: ToolCall) -> str:
-    """Return the tool: as the agent names it, else the kind of the call, else words of its title."""
+    """Return the tool as the agent names it, else the kind of the call, else words of its title."""
     if call.name or call.kind != "other":
         return call.name or call.kind
     return re.sub(r"\W+", "_", call.title.partition("\n")[0])[:40].strip("_") or "tool"

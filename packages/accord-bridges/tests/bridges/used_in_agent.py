@@ -2,6 +2,7 @@
 
 `call NAME JSON` calls a tool of the client, several in a line joined by ` & ` at once; `edit TITLE`
 asks for permission; `count` says how many prompts the session has had; `die` ends the process.
+Without any command, it says an object in JSON.
 """
 
 import asyncio
@@ -17,6 +18,9 @@ class Commands(Agent):
     mcp_transports = frozenset({"acp", "http"})
 
     async def prompt(self, turn: Turn) -> None:
+        commands = {"call", "edit", "count", "show", "say", "wait", "die"}
+        if commands.isdisjoint(line.partition(" ")[0] for line in turn.text.splitlines()):
+            await turn.say('{"name": "Rome"}')
         for line in turn.text.splitlines():
             word, _, rest = line.partition(" ")
             match word:

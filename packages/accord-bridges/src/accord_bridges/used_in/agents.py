@@ -2,8 +2,8 @@
 
 The agent is served in a thread of its own, so that it outlives the event loop of a caller: programs
 that call `asyncio.run` or a framework's `run_sync` again and again talk to the same sessions.
-A turn is a queue that its caller reads. What the agent needs from the caller is in the queue, too:
-a permission (`Asked`) and a call of a tool of the caller (`Called`). The agent waits for the answer,
+A turn is a queue that its caller reads. It contains what the agent needs from the caller, too: a
+permission (`Asked`), and a call of a tool of the caller (`Called`). The agent waits for the answer,
 so a turn can be left and continued, as long as the process lives.
 """
 
@@ -14,7 +14,7 @@ import atexit
 import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, cast
 
 from msgspec import Struct
 
@@ -157,7 +157,7 @@ class Turn:
 
     def cancel(self) -> None:
         """Cancel the turn, from any thread; a next turn of the session waits for its end."""
-        _loop().call_soon_threadsafe(self._leave)
+        _loop().call_soon_threadsafe(self.leave)
 
     # The rest runs in the thread of the agents.
 
@@ -186,7 +186,8 @@ class Turn:
         elif isinstance(item, Called):
             item.result.set_result(("The caller has cancelled the turn.", True))
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        """Drop what follows, answer what the agent waits for, and cancel the prompt."""
         if self.is_ended or self._is_left:
             return
         self._is_left = True
@@ -309,8 +310,8 @@ class AcpAgent:
     ) -> Turn:
         session = await self._opened(session_id, tools)
         if session.task is not None and not session.task.done():
-            if session.turn is not None and not session.turn.is_ended:
-                session.turn._leave()  # pyright: ignore[reportPrivateUsage]
+            if session.turn is not None:
+                session.turn.leave()
             await asyncio.wait([session.task])
         turn = session.turn = Turn(session, chain(*self.policies))
         given = contents(session.is_known) if callable(contents) else contents
@@ -374,7 +375,7 @@ class AcpAgent:
             async with connect as agent:
                 ready.set_result(agent)
                 await agent.remote.connection.wait_ended()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # raised where it is awaited
             if not ready.done():
                 ready.set_exception(error)
 
@@ -382,7 +383,8 @@ class AcpAgent:
         connection, self._connection, self._connected = self._connection, None, None
         _running.discard(self)
         for session in list(self._sessions.values()):
-            session.cancel()
+            if session.turn is not None:
+                session.turn.leave()
         if tasks := [s.task for s in self._sessions.values() if s.task is not None]:
             await asyncio.wait(tasks, timeout=15)
         self._sessions.clear()

@@ -158,9 +158,7 @@ class AcpModel(Model[None]):
                 call.answer(part.model_response_str() + added, is_error=failed)
         return turn
 
-    async def _begun(
-        self, messages: list[pm.ModelMessage], params: ModelRequestParameters
-    ) -> Turn:
+    async def _begun(self, messages: list[pm.ModelMessage], params: ModelRequestParameters) -> Turn:
         """Send what is new to the session of the messages, else all of them to a new one."""
         session_id, last, new = _place(messages)
         if session_id is not None and self._last.get(session_id, last) != last:
@@ -436,11 +434,13 @@ def _block(content: Any) -> ContentBlock | None:
 
 def _results(requests: Sequence[pm.ModelRequest]) -> list[ContentBlock]:
     """Return results of tools for whose calls no turn waits any more."""
-    found: list[ContentBlock] = []
-    for part in (part for one in requests for part in one.parts):
-        if isinstance(part, pm.ToolReturnPart) and part.content != "Final result processed.":
-            found.append(f"The tool {part.tool_name} returned:\n{part.model_response_str()}")
-    return found
+    returned = [
+        part
+        for one in requests
+        for part in one.parts
+        if isinstance(part, pm.ToolReturnPart) and part.content != "Final result processed."
+    ]
+    return [f"The tool {one.tool_name} returned:\n{one.model_response_str()}" for one in returned]
 
 
 def _history(messages: Sequence[pm.ModelMessage]) -> str:
