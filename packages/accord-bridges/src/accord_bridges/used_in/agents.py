@@ -21,7 +21,7 @@ from msgspec import Struct
 import accord
 from accord.client.connect import AgentCommand, ConnectOptions
 from accord.client.events import Event
-from accord.client.permissions import Policy, chain, policies_of
+from accord.client.permissions import AsyncPolicy, Policy, chain, policies_of
 from accord.errors import AccordError, AuthRequired, StartError, TransportError
 from accord.transports.command_line import argv_of
 from accord.types.content import ContentBlock
@@ -130,7 +130,7 @@ Item: TypeAlias = Event | Asked | Called
 class Turn:
     """A prompt that the agent works on; its caller reads `items` up to the end."""
 
-    def __init__(self, session: _Session, policy: Callable[..., Coroutine[Any, Any, Any]]) -> None:
+    def __init__(self, session: _Session, policy: AsyncPolicy) -> None:
         self.session_id: str = session.id
         self.policy = policy
         self.is_ended = False
@@ -259,8 +259,7 @@ class AcpAgent:
         self._options: Mapping[str, str | bool] = given.pop("options", None) or {}
         self._servers: Sequence[McpServer] = given.pop("mcp_servers", ())
         self._command, self._given = command, given
-        is_command = isinstance(command, str | Sequence) and not callable(command)
-        self.name: str = _program(argv_of(command)) if is_command else "agent"
+        self.name: str = _name(command)
         self.threads: dict[str, str] = {}
         """The id of the session of each thread of a framework."""
         self._sessions: dict[str, _Session] = {}
@@ -314,6 +313,7 @@ class AcpAgent:
                 session.turn.leave()
             await asyncio.wait([session.task])
         turn = session.turn = Turn(session, chain(*self.policies))
+        given: Sequence[ContentBlock]
         given = contents(session.is_known) if callable(contents) else contents
         session.is_known = True
         session.task = asyncio.create_task(session.run(turn, given, self.name))
@@ -540,9 +540,12 @@ def _readable(error: AccordError, name: str) -> AcpAgentError:
     return failure
 
 
-def _program(argv: Sequence[str]) -> str:
-    """Return a name for the agent of a command line."""
-    words = [word for word in argv if not word.startswith("-")] or list(argv)
+def _name(command: Any) -> str:
+    """Return a name for the agent of a command: its program."""
+    if callable(command) or not isinstance(command, str | Sequence):
+        return "agent"
+    argv = argv_of(cast("str | Sequence[str]", command))
+    words = [word for word in argv if not word.startswith("-")] or argv
     return words[0].replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
 
 

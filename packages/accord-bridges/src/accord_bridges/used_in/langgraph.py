@@ -12,9 +12,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import inspect
 import json
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import Any, Unpack, cast
 
 from langchain_core.callbacks import AsyncCallbackManager
@@ -24,7 +25,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, LLMResul
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.config import get_config, get_stream_writer
-from langgraph.func import task
+from langgraph.func import task  # pyright: ignore[reportMissingTypeStubs]
 from langgraph.types import interrupt
 
 import accord
@@ -64,8 +65,8 @@ def acp_node(
     acp = agent_of(agent, options)
 
     def messages_of(state: Any) -> list[BaseMessage]:
-        found = state["messages"] if isinstance(state, dict) else getattr(state, "messages", state)
-        return convert_to_messages(cast("Any", found))
+        found: Any = getattr(state, "messages", state)
+        return convert_to_messages(state["messages"] if isinstance(state, dict) else found)
 
     async def node(state: Any, config: RunnableConfig) -> dict[str, list[AnyMessage]]:
         return {"messages": [await _Run(acp, config, messages_of(state)).result()]}
@@ -126,7 +127,7 @@ class AcpRunnable(Runnable[Any, AIMessage]):
         """Run a turn."""
         return asyncio.run(self.ainvoke(input, config))
 
-    async def ainvoke(  # noqa: D102
+    async def ainvoke(
         self,
         input: Any,  # noqa: A002
         config: RunnableConfig | None = None,
@@ -134,7 +135,7 @@ class AcpRunnable(Runnable[Any, AIMessage]):
     ) -> AIMessage:
         return await _Run(self.agent, config or {}, _messages(input), asks=False).step_alone()
 
-    async def astream(  # noqa: D102
+    async def astream(
         self,
         input: Any,  # noqa: A002
         config: RunnableConfig | None = None,
@@ -142,7 +143,7 @@ class AcpRunnable(Runnable[Any, AIMessage]):
     ) -> AsyncIterator[AIMessage]:
         chunks: asyncio.Queue[AIMessageChunk | None] = asyncio.Queue()
         run = _Run(self.agent, config or {}, _messages(input), asks=False)
-        run.on_text = lambda text, name: chunks.put_nowait(AIMessageChunk(text, id=name))
+        run.on_text = lambda text, name: chunks.put_nowait(AIMessageChunk(content=text, id=name))
         work = asyncio.create_task(run.step_alone())
         work.add_done_callback(lambda _: chunks.put_nowait(None))
         try:
@@ -150,7 +151,7 @@ class AcpRunnable(Runnable[Any, AIMessage]):
                 yield chunk
             done = work.result()
             yield AIMessageChunk(
-                "",
+                content="",
                 id=done.id,
                 response_metadata=done.response_metadata,
                 usage_metadata=done.usage_metadata,
@@ -166,7 +167,7 @@ def _messages(given: Any) -> list[BaseMessage]:
         return [HumanMessage(given)]
     if hasattr(given, "to_messages"):
         return given.to_messages()
-    return convert_to_messages(given if isinstance(given, list) else [given])
+    return convert_to_messages(cast("Any", given if isinstance(given, list) else [given]))
 
 
 class _Run:
@@ -223,7 +224,7 @@ class _Run:
             self.write = get_stream_writer()
             self.config = get_config()
 
-        if asyncio.iscoroutinefunction(function):
+        if inspect.iscoroutinefunction(function):
 
             async def acp_turn() -> _Step:
                 return await function(*arguments)
@@ -315,7 +316,7 @@ class _Run:
             case accord.Text(text=text):
                 context["said"].append(item)
                 self.on_text(text, context["id"])
-                chunk = ChatGenerationChunk(message=AIMessageChunk(text, id=context["id"]))
+                chunk = ChatGenerationChunk(message=AIMessageChunk(content=text, id=context["id"]))
                 await chat.on_llm_new_token(text, chunk=chunk)
                 self.write({"acp": "text", "text": text})
             case accord.Thought(text=text):
@@ -376,7 +377,7 @@ class _Run:
 
 
 @contextlib.asynccontextmanager
-async def _cancelling(turn: Turn) -> AsyncIterator[None]:
+async def _cancelling(turn: Turn) -> AsyncGenerator[None]:
     """Cancel the turn if the block is left by an exception, such as the cancel of the task."""
     try:
         yield

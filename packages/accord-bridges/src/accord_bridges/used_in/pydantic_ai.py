@@ -191,8 +191,9 @@ class AcpModel(Model[None]):
     def _supported(self, contents: Sequence[ContentBlock]) -> Iterator[ContentBlock]:
         """Yield what the agent can read, and the type of what it cannot."""
         for content in contents:
-            kind = {accord.ImageContent: "image", accord.AudioContent: "audio"}.get(type(content))
-            if kind is None or self.agent.supports_content(kind):
+            is_image = isinstance(content, accord.ImageContent)
+            kind = "audio" if isinstance(content, accord.AudioContent) else "image"
+            if not (is_image or kind == "audio") or self.agent.supports_content(kind):
                 yield content
             else:
                 yield content_text(content)
