@@ -313,8 +313,7 @@ class AcpAgent:
                 session.turn.leave()
             await asyncio.wait([session.task])
         turn = session.turn = Turn(session, chain(*self.policies))
-        given: Sequence[ContentBlock]
-        given = contents(session.is_known) if callable(contents) else contents
+        given: Any = contents(session.is_known) if callable(contents) else contents
         session.is_known = True
         session.task = asyncio.create_task(session.run(turn, given, self.name))
         return turn

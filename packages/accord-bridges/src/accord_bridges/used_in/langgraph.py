@@ -65,8 +65,8 @@ def acp_node(
     acp = agent_of(agent, options)
 
     def messages_of(state: Any) -> list[BaseMessage]:
-        found: Any = getattr(state, "messages", state)
-        return convert_to_messages(state["messages"] if isinstance(state, dict) else found)
+        found = state["messages"] if hasattr(state, "keys") else getattr(state, "messages", state)
+        return convert_to_messages(found)
 
     async def node(state: Any, config: RunnableConfig) -> dict[str, list[AnyMessage]]:
         return {"messages": [await _Run(acp, config, messages_of(state)).result()]}
