@@ -1,4 +1,6 @@
-"""ACP agents in the tools of others: inspect-ai (`inspect`) and Harbor (`harbor`).
+"""ACP agents in the tools of others: inspect-ai (`inspect`), Harbor (`harbor`) and agent frameworks.
+
+The frameworks are in `used_in`.
 
 A bridge is one file and depends on one tool, which is an extra of the same name. No bridge imports
 a tool that you have not imported. `steps` divides a turn into messages with their tool calls, which

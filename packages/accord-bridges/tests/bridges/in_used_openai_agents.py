@@ -11,7 +11,7 @@ from typing import Any
 
 import agents
 import pytest
-from agents import Runner, RunState, SQLiteSession
+from agents import Runner, SQLiteSession
 from openai.types.responses import (
     ResponseFunctionToolCall,
     ResponseOutputMessage,

@@ -96,9 +96,9 @@ class AcpModel(Model):
     async def get_response(
         self,
         system_instructions: Any,
-        input: Any,
+        input: Any,  # noqa: A002
         *given: Any,
-        **more: Any,  # noqa: A002
+        **more: Any,
     ) -> agents.ModelResponse:
         """Run the turn to its end, or to what the SDK must do."""
         response: oa.Response | None = None
@@ -410,7 +410,8 @@ def _said(items: Sequence[Any]) -> list[tuple[str, str]]:
         if role in ("user", "assistant", "system", "developer"):
             content = _of(item, "content")
             if not isinstance(content, str):
-                parts = [_of(part, "text") or f"[{_of(part, 'type')}]" for part in content or []]
+                listed = cast("list[Any]", content or [])
+                parts = [_of(part, "text") or f"[{_of(part, 'type')}]" for part in listed]
                 content = "\n".join(map(str, parts))
             found.append((str(role), content))
         elif kind == "function_call":
