@@ -1,4 +1,4 @@
-"""ACP agents in the tools of others: inspect-ai (`inspect`), Harbor (`harbor`) and agent frameworks.
+"""ACP agents in the tools of others: inspect-ai (`inspect`), Harbor (`harbor`) and frameworks.
 
 The frameworks are in `used_in`.
 
