@@ -17,7 +17,15 @@ from typing import Any, Literal, cast
 import accord
 from accord import ContentChunk, Diff, MessageReplaced, PermissionRequest, TextContent, ToolCall
 
-__all__ = ("Call", "Step", "Steps")
+__all__ = (
+    "Call",
+    "Step",
+    "Steps",
+    "call_arguments",
+    "call_name",
+    "call_output",
+    "content_text",
+)
 
 
 class Call:
@@ -37,33 +45,18 @@ class Call:
 
     @property
     def name(self) -> str:
-        """The tool: as the agent names it, else the kind of the call, else words of its title."""
-        call = self.state
-        if call.name or call.kind != "other":
-            return call.name or call.kind
-        return re.sub(r"\W+", "_", call.title.partition("\n")[0])[:40].strip("_") or "tool"
+        """The tool: `call_name`."""
+        return call_name(self.state)
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments; if the agent reports none, the title and the files of the call."""
-        call = self.state
-        given: Any = call.raw_input
-        if isinstance(given, dict) and given:
-            return cast("dict[str, Any]", given)
-        if given not in (None, {}):
-            return {"input": given}
-        paths = [place.path for place in call.locations]
-        return {"title": call.title} | ({"paths": paths} if paths else {})
+        """The arguments: `call_arguments`."""
+        return call_arguments(self.state)
 
     @property
     def output(self) -> str:
-        """What the call has shown, with diffs, else its raw output."""
-        if shown := "\n".join(filter(None, map(_shown, self.state.content))):
-            return shown
-        raw = self.state.raw_output
-        if raw is None:
-            return ""
-        return raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False, default=str)
+        """What the call has shown: `call_output`."""
+        return call_output(self.state)
 
     @property
     def failure(self) -> str | None:
@@ -152,9 +145,9 @@ class Steps:
             case accord.Thought(text=text):
                 self._said().thought += text
             case ContentChunk(role="agent", content=content):
-                self._said().text += _shown(content)
+                self._said().text += content_text(content)
             case MessageReplaced(role="agent", content=contents):
-                self._said().text = "".join(map(_shown, contents))
+                self._said().text = "".join(map(content_text, contents))
             case accord.UsageChanged(usage=accord.ContextUsage(cost=accord.Cost(cost, "USD"))):
                 self._cost = max(self._cost, cost)
             case ToolCall():
@@ -200,7 +193,35 @@ class Steps:
         return self._open()
 
 
-def _shown(part: object) -> str:
+def call_name(call: ToolCall) -> str:
+    """Return the tool as the agent names it, else the kind of the call, else words of its title."""
+    if call.name or call.kind != "other":
+        return call.name or call.kind
+    return re.sub(r"\W+", "_", call.title.partition("\n")[0])[:40].strip("_") or "tool"
+
+
+def call_arguments(call: ToolCall) -> dict[str, Any]:
+    """Return the arguments; if the agent reports none, the title and the files of the call."""
+    given: Any = call.raw_input
+    if isinstance(given, dict) and given:
+        return cast("dict[str, Any]", given)
+    if given not in (None, {}):
+        return {"input": given}
+    paths = [place.path for place in call.locations]
+    return {"title": call.title} | ({"paths": paths} if paths else {})
+
+
+def call_output(call: ToolCall) -> str:
+    """Return what a call has shown, with diffs, else its raw output."""
+    if shown := "\n".join(filter(None, map(content_text, call.content))):
+        return shown
+    raw = call.raw_output
+    if raw is None:
+        return ""
+    return raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False, default=str)
+
+
+def content_text(part: object) -> str:
     """Return a part of a message or of a tool call as text."""
     match part:
         case str() | TextContent():

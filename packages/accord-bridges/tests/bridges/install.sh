@@ -44,3 +44,11 @@ venv inspect "(3, 11)" inspect-ai==0.3.285 $both -e $root/packages/accord-bridge
     -e $root/packages/accord-terminal -e $root/packages/accord-fleet
 # shellcheck disable=SC2086  # a list of words
 venv harbor "(3, 12)" harbor==0.26.0 $both -e $root/packages/accord-bridges
+
+bridges="pytest pytest-asyncio -e $root/packages/accord[mcp] -e $root/packages/accord-bridges"
+# shellcheck disable=SC2086  # a list of words
+venv pydantic_ai "(3, 11)" pydantic-ai-slim $bridges
+# shellcheck disable=SC2086  # a list of words
+venv langgraph "(3, 11)" langgraph langgraph-checkpoint-sqlite langchain deepagents $bridges
+# shellcheck disable=SC2086  # a list of words
+venv openai_agents "(3, 11)" openai-agents $bridges
