@@ -95,6 +95,8 @@ class Run:
         self.think = work.think
         """Append to the thoughts."""
         self._work = work
+        self.shown_elsewhere: set[str] = set()
+        """The names of tools that show their calls themselves, see `editor.editor_tools`."""
         self._calls: dict[str, _Call] = {}
         self._message_id: str | None = None
         self._asking = asyncio.Lock()  # one question at a time: the user answers what they see
@@ -139,6 +141,10 @@ class Run:
         """
         await self.session.remember(value)
 
+    async def mcp_servers(self) -> tuple[McpServerStdio | McpServerHttp | McpServerSse, ...]:
+        """Return the MCP servers that the client wants the agent to use, with unique names."""
+        return tuple(s for s in self.session.mcp_servers if not isinstance(s, McpServerAcp))
+
     # Messages.
 
     def message(self, message_id: str | None) -> None:
@@ -167,6 +173,8 @@ class Run:
         if call is not None:
             if arguments is not None:
                 await self._set_input(call, arguments)
+            return
+        if name in self.shown_elsewhere:
             return
         value = _parsed(arguments)
         about = describe(name, value, self.cwd, title=title, kind=kind)
@@ -405,7 +413,7 @@ class Run:
         """Show what is reported to the yielded run as the work of a subagent."""
         async with self._work.subagent(title, description=description) as work:
             run = Run(self.agent, self.turn, work)
-            run._asking = self._asking
+            run._asking, run.shown_elsewhere = self._asking, self.shown_elsewhere
             async with run.ending_calls():
                 yield run
 
