@@ -10,6 +10,7 @@ import asyncio
 import base64
 import inspect
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
@@ -30,13 +31,14 @@ from accord import (
     MemoryStore,
     PermissionRequest,
     ResourceLink,
-    SessionStore,
+    SqliteStore,
     Text,
     Thought,
     ToolCall,
 )
 from accord.errors import AccordError, RequestError
 from accord.transports.memory import pair
+from accord.transports.stdio import stdio
 from accord_bridges.scripted_model import (
     Failure,
     ModelError,
@@ -172,32 +174,10 @@ class BridgeContract:
         await _until_ended(before)
         await self.tools.until_idle()
 
-    async def _skip(self, ability: str) -> None:
+    def _need(self, ability: str) -> None:
         """Skip a test of what the framework cannot do."""
-        if ability in self.can:
-            return
-        async with self.connected([]) as client:
-            problem = {
-                "steering": client.agent.supports("steering"),
-                "fork": client.agent.supports("session/fork"),
-                "images": client.agent.supports_content("image"),
-                "mcp": client.agent.supports_mcp_server(McpServerStdio("a", "/a")),
-            }.get(ability, False)
-            assert not problem, f"{ability!r} is advertised and is not in `can`"
-            session = await client.session()
-            models = [o for o in session.transcript.options if o.category == "model"]
-            assert ability != "models" or not models, "'models' is not in `can`: options of models"
-        for name, options in (
-            ("models", {"models": ("a", "b")}),
-            ("editor_tools", {"editor_tools": True}),
-        ):
-            if ability == name:
-                try:
-                    await self.make_agent(Script(), **options)
-                except TypeError:
-                    continue
-                raise AssertionError(f"{name!r} is not in `can`, but the option is accepted")
-        _skip(f"the framework cannot do this: {ability}")
+        if ability not in self.can:
+            _skip(f"the framework cannot do this: {ability}")
 
     # What the agent says.
 
@@ -266,7 +246,7 @@ class BridgeContract:
                 assert "b.txt" in script.requests[1], "the source of a resource is said"
 
     async def test_image_of_the_prompt_reaches_the_model(self) -> None:
-        await self._skip("images")
+        self._need("images")
         script = Script(Reply(text=("A point.",)))
         async with self.connected(script) as client:
             assert client.agent.supports_content("image"), "'images' is not advertised"
@@ -308,7 +288,7 @@ class BridgeContract:
             assert (await client.turn(session, "and now?")).stop_reason == "end_turn"
 
     async def test_parallel_calls_run_at_once(self) -> None:
-        await self._skip("parallel_calls")
+        self._need("parallel_calls")
         both = (ToolUse("meet", {"who": "word-a"}), ToolUse("meet", {"who": "word-b"}))
         script = Script(Reply(calls=both), Reply(text=("They met.",)))
         async with self.connected(script) as client:
@@ -322,7 +302,7 @@ class BridgeContract:
             assert "word-b has met" in script.requests[1]
 
     async def test_plan_is_shown(self) -> None:
-        await self._skip("plans")
+        self._need("plans")
         steps = ToolUse("update_plan", {"steps": ["Look", "Write"]})
         for version in (1, 2):
             async with self.connected(
@@ -335,7 +315,7 @@ class BridgeContract:
                 assert [entry.content for entry in plan.entries] == ["Look", "Write"]
 
     async def test_work_of_a_subagent_is_shown_apart(self) -> None:
-        await self._skip("subagents")
+        self._need("subagents")
         script = Script(
             Reply(calls=(self.subagent_call,)),
             Reply(text=("The helper ", "reads."), calls=(_read("a.txt"),)),
@@ -356,7 +336,7 @@ class BridgeContract:
     # Approvals and questions.
 
     async def test_allowed_call_runs_once(self) -> None:
-        await self._skip("approvals")
+        self._need("approvals")
         for version in (1, 2):
             asked: list[PermissionRequest] = []
             script = Script(Reply(calls=(_write("word-text"),)), Reply(text=("Written.",)))
@@ -378,7 +358,7 @@ class BridgeContract:
                 assert self.tools.count("write_note_file") == version
 
     async def test_rejected_call_does_not_run(self) -> None:
-        await self._skip("approvals")
+        self._need("approvals")
         for version in (1, 2):
             script = Script(
                 Reply(calls=(_write("word-text"),)), Reply(text=("A pity.",)), Reply(text=("Yes",))
@@ -394,7 +374,7 @@ class BridgeContract:
                 await client.turn(session, "go on")
 
     async def test_always_is_remembered_for_the_session(self) -> None:
-        await self._skip("approvals")
+        self._need("approvals")
         for decision, runs in (("allow_always", 3), ("reject_always", 0)):
             asked: list[PermissionRequest] = []
             write = Reply(calls=(_write("word-text"),))
@@ -410,7 +390,7 @@ class BridgeContract:
                 assert self.tools.count("write_note_file") == runs
 
     async def test_call_runs_with_the_arguments_that_the_user_edited(self) -> None:
-        await self._skip("edited_arguments")
+        self._need("edited_arguments")
         forms: list[Any] = []
 
         async def answer(form: Any) -> Any:
@@ -435,7 +415,7 @@ class BridgeContract:
         assert len(forms) == 2
 
     async def test_each_of_two_calls_is_approved_by_itself(self) -> None:
-        await self._skip("approvals")
+        self._need("approvals")
         asked: list[PermissionRequest] = []
 
         def decide(request: PermissionRequest) -> Any:
@@ -458,7 +438,7 @@ class BridgeContract:
             assert shown["word-a"] in ("cancelled", "failed")
 
     async def test_question_is_answered_by_the_user(self) -> None:
-        await self._skip("questions")
+        self._need("questions")
 
         async def answer(form: Any) -> Any:
             asked.append(form.message)
@@ -526,7 +506,7 @@ class BridgeContract:
                 assert self.tools.count("read_note_file") == version, "it is not run again"
 
     async def test_cancel_while_the_user_is_asked(self) -> None:
-        await self._skip("approvals")
+        self._need("approvals")
         for version in (1, 2):
             asked = asyncio.Event()
 
@@ -659,7 +639,7 @@ class BridgeContract:
             assert self.tools.count("read_note_file") == version, "a load runs no tool"
 
     async def test_fork_continues_apart(self) -> None:
-        await self._skip("fork")
+        self._need("fork")
         async with self.connected(Script.echo()) as client:
             session = await client.session()
             await client.turn(session, "word-root")
@@ -694,10 +674,10 @@ class BridgeContract:
                         session = await agent.new_session(folder)
                     else:
                         session = await agent.load_session(session.id, folder)
-                    async with session.prompt(f"{word} {{pid}}") as turn:
+                    async with session.prompt(word) as turn:
                         await turn.wait()
-                    process = agent.remote.connection.transport
-                    process.kill()
+                    process: Any = agent.remote.connection.transport
+                    os.kill(process.pid, signal.SIGKILL)
             assert turn.text == "I have heard: word-first word-second", turn.text
 
     @property
@@ -708,19 +688,19 @@ class BridgeContract:
         """
         cls = type(self)
         return (
-            "import asyncio, importlib.util, sys, accord\n"
-            "from accord_bridges.testing import Script\n"
+            "import importlib.util, sys\n"
+            "from accord_bridges.testing import serve_contract\n"
             f"spec = importlib.util.spec_from_file_location('contract', {inspect.getfile(cls)!r})\n"
             "module = importlib.util.module_from_spec(spec)\n"
             "sys.modules['contract'] = module\n"
             "spec.loader.exec_module(module)\n"
-            f"accord_bridges.testing.serve_contract(module.{cls.__qualname__})\n"
+            f"serve_contract(module.{cls.__qualname__}, sys.argv[1])\n"
         )
 
     # Clients that go.
 
     async def test_nothing_stays_running_when_the_client_goes_in_an_approval(self) -> None:
-        await self._skip("approvals")
+        self._need("approvals")
         asked = asyncio.Event()
 
         async def decide(_: PermissionRequest) -> Any:
@@ -753,7 +733,7 @@ class BridgeContract:
     # MCP servers of the client.
 
     async def test_mcp_servers_of_the_client_are_used_and_end_with_the_session(self) -> None:
-        await self._skip("mcp")
+        self._need("mcp")
         calls = [
             ToolUse(self.mcp_tool(name, "shout"), {"text": f"word-{name}"})
             for name in ("alpha", "beta")
@@ -788,7 +768,7 @@ class BridgeContract:
     # Settings and reports.
 
     async def test_model_can_be_chosen(self) -> None:
-        await self._skip("models")
+        self._need("models")
         script = Script(Reply(text=("One.",)), Reply(text=("Two.",)), Reply(text=("Three.",)))
         async with self.connected(script, models=self.models) as client:
             session, other = await client.session(), await client.session()
@@ -813,7 +793,7 @@ class BridgeContract:
         return []
 
     async def test_use_of_tokens_is_reported(self) -> None:
-        await self._skip("usage")
+        self._need("usage")
         script = Script(
             Reply(calls=(_read("a.txt"),), input_tokens=100, output_tokens=10),
             Reply(text=("Done.",), input_tokens=200, output_tokens=20),
@@ -826,7 +806,7 @@ class BridgeContract:
             assert found == (300, 30, 330), f"the tokens of both requests: {usage}"
 
     async def test_message_in_a_turn_reaches_the_model(self) -> None:
-        await self._skip("steering")
+        self._need("steering")
         asked = asyncio.Event()
         go_on = asyncio.Event()
 
@@ -846,16 +826,29 @@ class BridgeContract:
             assert steered.outcome == "injected", steered
             assert "word-steered" in script.requests[1]
 
-    async def test_what_it_cannot_do_is_not_advertised(self) -> None:
+    async def test_what_it_can_do_is_advertised_and_nothing_else(self) -> None:
         async with self.connected([]) as client:
             server = McpServerStdio("a", "/a")
             for ability, advertised in (
                 ("images", client.agent.supports_content("image")),
                 ("mcp", client.agent.supports_mcp_server(server)),
-                ("steering", client.agent.supports("steering")),
+                ("steering", client.agent.supports("steer")),
                 ("fork", client.agent.supports("fork_session")),
             ):
-                assert advertised == (ability in self.can), f"{ability}: advertised {advertised}"
+                can = ability in self.can
+                assert advertised == can, f"{ability}: in `can` {can}, advertised {advertised}"
+            options = (await client.session()).transcript.options
+            assert not [o for o in options if o.category in ("model", "mode")], options
+        for ability, name, value in (
+            ("models", "models", self.models),
+            ("editor_tools", "editor_tools", True),
+        ):
+            try:
+                await self.make_agent(Script(), **{name: value})
+            except TypeError as error:
+                assert ability not in self.can, f"{ability!r} is in `can`: {error}"
+            else:
+                assert ability in self.can, f"{ability!r} is not in `can`, and {name}= is accepted"
 
 
 class _Client:
@@ -908,10 +901,20 @@ class _Shared(MemoryStore):
         pass
 
 
-def serve_contract(contract: type[BridgeContract], store: SessionStore) -> None:
-    """Serve the agent of a contract on stdin and stdout, with a model that repeats words."""
-    agent = asyncio.run(contract().make_agent(Script.echo(), store=store))
-    agent.run()
+def serve_contract(contract: type[BridgeContract], store: str) -> None:
+    """Serve the agent of a contract on stdin and stdout, with a model that repeats words.
+
+    `store` is the path of an SQLite store.
+    """
+
+    async def serve() -> None:
+        test = contract()
+        script = Script.echo()
+        async with ScriptedServer(script) as test.server:
+            agent = await test.make_agent(script, store=SqliteStore(store))
+            await accord.serve(agent, stdio())
+
+    asyncio.run(serve())
 
 
 def _read(path: str) -> ToolUse:
