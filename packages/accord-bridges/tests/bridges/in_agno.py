@@ -1,39 +1,30 @@
 """The bridge to agno, with a scripted model; run by test_evaluators.py."""
 
-import asyncio
 import json
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from agno.agent import Agent
-from agno.exceptions import ModelProviderError, ModelRateLimitError
+from agno.exceptions import ContextWindowExceededError, ModelProviderError
 from agno.models.base import Model
+from agno.models.message import MessageMetrics
 from agno.models.response import ModelResponse
 from agno.team import Team
 from agno.tools import tool
 
-from accord import MemoryStore, connect
-from accord.transports.memory import pair
 from accord_bridges import as_agent
+from accord_bridges.testing import BridgeContract, Reply, Script, ToolUse
 
-
-def calls(*named: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    return [
-        {"id": f"call-{name}-{n}", "type": "function",
-         "function": {"name": name, "arguments": json.dumps(arguments)}}
-        for n, (name, arguments) in enumerate(named)
-    ]  # fmt: skip
+pytestmark = pytest.mark.asyncio
 
 
 @dataclass
 class Scripted(Model):
-    """A model that answers with a script, and keeps what it was asked."""
+    """A model that follows a script."""
 
     id: str = "scripted"
-    script: list[Any] = field(default_factory=list)
-    asked: list[Any] = field(default_factory=list)
+    script: Any = None
 
     def invoke(self, *args, **more):
         raise NotImplementedError
@@ -50,26 +41,43 @@ class Scripted(Model):
     def _parse_provider_response_delta(self, response):
         return response
 
-    async def ainvoke_stream(self, messages, *args, **more):
-        self.asked.append([(m.role, m.content) for m in messages])
-        step = self.script.pop(0)
-        if isinstance(step, Exception):
-            raise step
-        if callable(step):
-            await step()
-            step = ["late"]
-        if isinstance(step[0], dict):
-            yield ModelResponse(role="assistant", tool_calls=step)
-        else:
-            for word in step:
-                more = {"reasoning_content": word[1:]} if word[0] == "~" else {"content": word}
-                yield ModelResponse(role="assistant", **more)
+    async def ainvoke_stream(self, messages, assistant_message, *args, **more):
+        asked = [[m.role, m.content, m.tool_calls, m.images] for m in messages]
+        reply = self.script.reply([self.id, asked])
+        reply.raise_failure()
+        for delta in reply.thoughts:
+            yield ModelResponse(role="assistant", reasoning_content=delta)
+        for delta in reply.text:
+            yield ModelResponse(role="assistant", content=delta)
+        if reply.hangs:
+            await self.script.hang()
+        calls = [
+            {"id": call.id, "type": "function",
+             "function": {"name": call.name, "arguments": json.dumps(dict(call.arguments))}}
+            for call in reply.calls
+        ]  # fmt: skip
+        use = MessageMetrics(
+            input_tokens=reply.input_tokens, output_tokens=reply.output_tokens,
+            total_tokens=reply.input_tokens + reply.output_tokens,
+        )  # fmt: skip
+        yield ModelResponse(role="assistant", tool_calls=calls, response_usage=use)
 
 
-@asynccontextmanager
-async def connected(target, **options):
-    mine, theirs = pair()
-    serving = asyncio.create_task(as_agent(target, **options).run(transport=theirs))
-    async with asyncio.timeout(20), connect(mine, permissions=options.pop("allow", None)) as found:
-        yield found
-    await serving
+class TestAgno(BridgeContract):
+    can = frozenset(
+        ("thoughts", "approvals", "edited_arguments", "plans", "questions", "mcp", "images",
+         "usage", "models", "parallel_calls", "fork", "editor_tools")
+    )  # fmt: skip
+
+    async def make_agent(self, script: Script, **options: Any):
+        @tool(requires_user_input=True, user_input_fields=["answer"])
+        async def ask_user(question: str, answer: str) -> str:
+            """Ask the user."""
+            return answer
+
+        guarded = [tool(requires_confirmation=True)(each) for each in self.tools.guarded]
+        agent = Agent(
+            model=Scripted(script=script), tools=[*self.tools.plain, *guarded, ask_user],
+            telemetry=False,
+        )  # fmt: skip
+        return as_agent(agent, **options)
