@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 import accord
+import accord.client.permissions
 from accord import (
     Agent,
     ClientSession,
@@ -452,7 +453,7 @@ class BridgeContract:
                 assert turn.text.endswith("Green.")
                 assert len(asked) == 1
                 assert "colour" in asked[0]
-                assert "word-green" in script.requests[-1], "the model gets the answer"
+                assert "word-green" in script.requests[-1], "the model gets the answer" + script.requests[-1]
 
     # Cancels.
 
@@ -739,7 +740,7 @@ class BridgeContract:
             for name in ("alpha", "beta")
         ]
         script = Script(Reply(calls=calls), Reply(text=("Both.",)))
-        async with self.connected(script, permissions=accord.permissions.allow("*")) as client:
+        async with self.connected(script, permissions=accord.client.permissions.allow("*")) as client:
             servers = [
                 McpServerStdio(name, sys.executable, ("-I", "-S", "-c", _MCP_SERVER, name))
                 for name in ("alpha", "beta")

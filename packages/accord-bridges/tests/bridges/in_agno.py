@@ -4,19 +4,16 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
 from agno.agent import Agent
-from agno.exceptions import ContextWindowExceededError, ModelProviderError
 from agno.models.base import Model
 from agno.models.message import MessageMetrics
 from agno.models.response import ModelResponse
 from agno.team import Team
 from agno.tools import tool
 
-from accord_bridges import as_agent
-from accord_bridges.testing import BridgeContract, Reply, Script, ToolUse
 
-pytestmark = pytest.mark.asyncio
+from accord_bridges import as_agent
+from accord_bridges.testing import BridgeContract, Script, ToolUse
 
 
 @dataclass
@@ -64,6 +61,7 @@ class Scripted(Model):
 
 
 class TestAgno(BridgeContract):
+    question_call = ToolUse("choose", {"question": "Which colour?"})
     can = frozenset(
         ("thoughts", "approvals", "edited_arguments", "plans", "questions", "mcp", "images",
          "usage", "models", "parallel_calls", "fork", "editor_tools")
@@ -71,13 +69,35 @@ class TestAgno(BridgeContract):
 
     async def make_agent(self, script: Script, **options: Any):
         @tool(requires_user_input=True, user_input_fields=["answer"])
-        async def ask_user(question: str, answer: str) -> str:
+        async def choose(question: str, answer: str) -> str:
             """Ask the user."""
             return answer
 
         guarded = [tool(requires_confirmation=True)(each) for each in self.tools.guarded]
         agent = Agent(
-            model=Scripted(script=script), tools=[*self.tools.plain, *guarded, ask_user],
+            model=Scripted(script=script), tools=[*self.tools.plain, *guarded, choose],
             telemetry=False,
         )  # fmt: skip
         return as_agent(agent, **options)
+
+
+class TestTeam(BridgeContract):
+    """What is special in teams: members are subagents, the rest is that of agents."""
+
+    can = frozenset(("thoughts", "subagents", "fork", "usage"))
+    subagent_call = ToolUse("delegate_task_to_member", {"member_id": "helper", "task": "word-task"})
+    shared = ("subagent", "history_is_replayed", "cancel_while_a_tool", "rate_limit", "arrive_in")
+
+    async def make_agent(self, script: Script, **options: Any):
+        def agent(**more):
+            return dict(
+                model=Scripted(script=script), tools=self.tools.plain, telemetry=False, **more
+            )
+
+        helper = Agent(name="helper", id="helper", **agent())
+        return as_agent(Team(name="lead", members=[helper], **agent()), **options)
+
+
+for name in dir(BridgeContract):
+    if name.startswith("test_") and not any(word in name for word in TestTeam.shared):
+        setattr(TestTeam, name, None)

@@ -43,3 +43,10 @@ both="pytest -e $root/packages/accord -e $root/packages/accord-trace -e $root/pa
 venv inspect "(3, 11)" inspect-ai==0.3.285 $both -e $root/packages/accord-bridges
 # shellcheck disable=SC2086  # a list of words
 venv harbor "(3, 12)" harbor==0.26.0 $both -e $root/packages/accord-bridges
+asyncio="pytest-asyncio $both -e $root/packages/accord-bridges"
+# shellcheck disable=SC2086  # a list of words
+venv agno "(3, 11)" agno==3.1.0 fastmcp $asyncio
+# shellcheck disable=SC2086  # a list of words
+venv google_adk "(3, 11)" google-adk==2.13.0 mcp $asyncio
+# shellcheck disable=SC2086  # a list of words
+venv smolagents "(3, 11)" "smolagents[mcp]==1.26.0" $asyncio

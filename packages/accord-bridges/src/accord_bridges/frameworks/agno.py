@@ -37,7 +37,7 @@ try:
     from agno.run.requirement import RunRequirement
     from agno.session import AgentSession, TeamSession
 except ImportError as error:
-    raise ImportError(f"{error}; this bridge needs agno 3: pip install 'agno>=3.0'") from error
+    raise ImportError(f"{error}; this bridge needs agno 3.1: pip install 'agno>=3.1'") from error
 
 _MEDIA = (ImageContent, AudioContent, EmbeddedResource)
 _SAVE_S = 5.0  # that agno has to store a run that was cancelled
@@ -53,7 +53,7 @@ class AgnoAgent(BridgedAgent):
     """An agent or a team of agno."""
 
     prompt_capabilities = frozenset({"image", "audio", "resource"})
-    mcp_transports = frozenset({"http", "sse"})
+    mcp_transports = frozenset({"stdio", "http", "sse"})
     reports = frozenset({"tokens", "cost"})
     knows_settings = frozenset({"dependencies", "external", "user_id"})
 
@@ -449,11 +449,12 @@ class _Turn:
     async def _input(self, requirement: RunRequirement) -> None:
         tool = requirement.tool_execution
         values: dict[str, Any] = {}
+        known = ", ".join(f"{k}={v!r}" for k, v in (tool.tool_args or {}).items())
         for field in requirement.user_input_schema or ():
             if field.value is not None:
                 values[field.name] = field.value
                 continue
-            about = field.description or f"{tool.tool_name}: {field.name}"
+            about = f"{tool.tool_name}({known}): {field.description or field.name}"
             choices = ("True", "False") if field.field_type is bool else ()
             answer = await self.run.ask(Question(about, choices))
             if answer is None:
