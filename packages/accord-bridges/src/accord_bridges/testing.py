@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 import accord
+import accord.client.permissions
 from accord import (
     Agent,
     ClientSession,
@@ -451,7 +452,7 @@ class BridgeContract:
                 assert turn.text.endswith("Green.")
                 assert len(asked) == 1
                 assert "colour" in asked[0]
-                assert "word-green" in script.requests[-1], "the model gets the answer"
+                assert "word-green" in script.requests[-1], "the model gets the answer" + script.requests[-1]
 
     # Cancels.
 

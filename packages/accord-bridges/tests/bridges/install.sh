@@ -52,3 +52,5 @@ venv pydantic_ai "(3, 11)" pydantic-ai-slim $bridges
 venv langgraph "(3, 11)" langgraph langgraph-checkpoint-sqlite langchain deepagents $bridges
 # shellcheck disable=SC2086  # a list of words
 venv openai_agents "(3, 11)" openai-agents $bridges
+# shellcheck disable=SC2086  # a list of words
+venv agno "(3, 11)" agno==3.1.0 fastmcp $bridges
