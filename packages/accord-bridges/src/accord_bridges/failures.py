@@ -30,9 +30,10 @@ class Failure(Struct, frozen=True):
 
 
 _NO_KEY = re.compile(
-    r"api[ _-]?key|[A-Z]+_API_KEY|(?:missing|invalid|no) credentials|authenticat(?:e|ion)|unauthorized"
-    r"|not logged in|default credentials", re.IGNORECASE,
-)  # fmt: skip
+    r"api[ _-]?key|[A-Z]+_API_KEY|(?:missing|invalid|no) credentials|unauthorized"
+    r"|not logged in|default credentials|could not resolve authentication",
+    re.IGNORECASE,
+)
 _KEY_NAME = re.compile(r"\b[A-Z][A-Z0-9_]*_(?:API_KEY|TOKEN|AUTH_TOKEN)\b")
 _TOO_LONG = re.compile(
     r"context[ _-]?(?:length|window|size)|maximum context|prompt is too long|too many tokens"
@@ -56,10 +57,9 @@ _MAX_TEXT = 2000
 
 def explain(error: BaseException) -> Failure:
     """Return what the failure of a framework means; the first cause that is known decides."""
-    if isinstance(error, BaseExceptionGroup):
-        inner: list[BaseException] = list(error.exceptions)
-        if len(inner) == 1:
-            return explain(inner[0])
+    inner = _inner(error)
+    if len(inner) == 1:
+        return explain(inner[0])
     chain = list(_chain(error))
     names = {cls.__name__ for each in chain for cls in type(each).__mro__}
     text = _text(error)
@@ -77,10 +77,8 @@ def explain(error: BaseException) -> Failure:
         return Failure(f"The conversation is too long for the model: {text}", "max_tokens")
     if status in (401, 403) or (status is None and _NO_KEY.search(everything)):
         key = _KEY_NAME.search(everything)
-        advice = (
-            f"Set {key.group()} in the environment of the agent, in your shell or in the settings"
-            " of the editor." if key else "Set the key of the model's provider in the environment of the agent."
-        )  # fmt: skip
+        name = key.group() if key else "the key of the model's provider"
+        advice = f"Set {name} in the environment of the agent: in your shell, or in your editor."
         return Failure(f"The model cannot be used without a valid key: {text}\n\n{advice}")
     if names.intersection(_UNREACHABLE):
         return Failure(f"The model's provider cannot be reached: {text}")
@@ -97,10 +95,15 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
     while at is not None and id(at) not in seen:
         seen.add(id(at))
         yield at
-        if isinstance(at, BaseExceptionGroup):
-            for each in at.exceptions:
-                yield from _chain(each)
+        for each in _inner(at):
+            yield from _chain(each)
         at = at.__cause__ or (None if at.__suppress_context__ else at.__context__)
+
+
+def _inner(error: BaseException) -> tuple[BaseException, ...]:
+    """Return the exceptions of a group; none for others."""
+    found: Any = getattr(error, "exceptions", ())
+    return found if isinstance(error, BaseExceptionGroup) else ()
 
 
 def _status(error: BaseException) -> int | None:

@@ -1,4 +1,4 @@
-"""Finds the bridge for an object: `as_agent`. No framework is imported that the object is not of."""
+"""Finds the bridge for an object, by its classes: no framework is imported for that."""
 
 from __future__ import annotations
 
@@ -126,8 +126,32 @@ def _is_openai(url: str) -> bool:
 
 
 def _load(place: str) -> type[BridgedAgent]:
+    """Import a bridge. Raises `ImportError`, which says what to install."""
     module, _, name = place.partition(":")
-    return getattr(import_module(module), name)
+    try:
+        return getattr(import_module(module), name)
+    except ImportError as error:
+        needed = _requirement(module.rpartition(".")[2].replace("_", "-"))
+        if needed is None:
+            raise
+        raise ImportError(
+            f"{error}; the bridge needs {needed}: pip install -U '{needed}'", name=error.name
+        ) from error
+
+
+def _requirement(extra: str) -> str | None:
+    """Return what an extra of this package requires first, for example `openai>=1.60`."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    extra = {"langgraph": "langgraph", "openai-api": "openai"}.get(extra, extra)
+    try:
+        for line in requires("accord-bridges") or ():
+            requirement, _, marker = line.partition(";")
+            if f"extra == '{extra}'" in marker.replace('"', "'"):
+                return requirement.strip()
+    except PackageNotFoundError:
+        return None
+    return None
 
 
 def _made(target: Any) -> Any:
@@ -144,8 +168,8 @@ def _made(target: Any) -> Any:
     what = "class" if is_class else "function"
     if needed:
         raise UnknownKind(
-            f"{_shown(target)} is a {what} that needs arguments ({', '.join(needed)}): give an object,"
-            f" or a function without parameters that makes it"
+            f"{_shown(target)} is a {what} that needs arguments ({', '.join(needed)}): expected an"
+            " object, or a function without parameters that makes it"
         )
     try:
         return target()
@@ -163,8 +187,7 @@ def _shown(target: Any) -> str:
 
 
 def _unknown(target: Any) -> str:
-    cls = type(target)
-    place = f"{cls.__module__}.{cls.__qualname__}"
+    place = f"{type(target).__module__}.{type(target).__qualname__}"
     names = {f"{kind.package}.{name}": kind for kind in KINDS for name in kind.classes}
     near = difflib.get_close_matches(place, names, 1, 0.4)
     kinds = ", ".join(kind.name for kind in KINDS)
@@ -173,6 +196,6 @@ def _unknown(target: Any) -> str:
         kind = names[near[0]]
         nearest = f" The nearest: {kind.name}, an object of the class {' or '.join(kind.classes)}."
     return (
-        f"an object of the class {place} cannot be an agent.{nearest} Expected an object of {kinds};"
-        " an async function; or the URL of an A2A agent or of an OpenAI-compatible API"
+        f"an object of the class {place} cannot be an agent.{nearest} Expected an object of"
+        f" {kinds}; an async function; or the URL of an A2A agent or of an OpenAI-compatible API"
     )

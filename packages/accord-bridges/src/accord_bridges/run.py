@@ -10,7 +10,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import msgspec
 from msgspec import Struct
@@ -19,6 +19,10 @@ from accord import (
     ContentBlock,
     ContextUsage,
     Cost,
+    McpServerAcp,
+    McpServerHttp,
+    McpServerSse,
+    McpServerStdio,
     NotOffered,
     PermissionOption,
     PlanEntry,
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
 Outcome: TypeAlias = Literal["completed", "failed", "cancelled"]
 
 _MAX_OUTPUT = 100_000  # characters of a tool's result that are shown
+_WRITE_S = 5.0  # that a cancel waits for what is remembered
 _ALLOW = PermissionOption("allow_once", "Allow", "allow_once")
 _ALWAYS = PermissionOption("allow_always", "Always allow", "allow_always")
 _CHANGED = PermissionOption("allow_changed", "Allow with changes…", "allow_once")
@@ -95,6 +100,8 @@ class Run:
         self.think = work.think
         """Append to the thoughts."""
         self._work = work
+        self.shown_elsewhere: set[str] = set()
+        """The names of tools that show their calls themselves, see `editor.editor_tools`."""
         self._calls: dict[str, _Call] = {}
         self._message_id: str | None = None
         self._asking = asyncio.Lock()  # one question at a time: the user answers what they see
@@ -135,9 +142,23 @@ class Run:
     async def remember(self, value: Any) -> None:
         """Store what the framework needs to continue the session, as JSON.
 
-        Do it at the end of a turn, and of a cancelled one as far as the framework can continue.
+        Do it at the end of a turn, and of a cancelled one as far as the framework can continue: a
+        cancel waits until it is written.
         """
-        await self.session.remember(value)
+
+        async def write() -> None:
+            await self.session.remember(value)
+
+        writing = asyncio.create_task(write(), name="accord bridge: remember")
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await asyncio.wait([writing], timeout=_WRITE_S)
+            raise
+
+    async def mcp_servers(self) -> tuple[McpServerStdio | McpServerHttp | McpServerSse, ...]:
+        """Return the MCP servers that the client wants the agent to use, with unique names."""
+        return tuple(s for s in self.session.mcp_servers if not isinstance(s, McpServerAcp))
 
     # Messages.
 
@@ -167,6 +188,8 @@ class Run:
         if call is not None:
             if arguments is not None:
                 await self._set_input(call, arguments)
+            return
+        if name in self.shown_elsewhere:
             return
         value = _parsed(arguments)
         about = describe(name, value, self.cwd, title=title, kind=kind)
@@ -343,8 +366,8 @@ class Run:
             if self._has_forms:
                 kind: Any = str
                 if question.choices:
-                    literal = Literal[question.choices]  # type: ignore[valid-type]  # of this question
-                    kind = list[literal] if question.several else literal  # type: ignore[valid-type]  # as above
+                    literal = Literal[question.choices]
+                    kind = list[literal] if question.several else literal
                 form = msgspec.defstruct("Answer", [("answer", kind)])
                 given: Any = await self._work.elicit_form(form, question.message)
                 return None if given is None else given.answer
@@ -405,7 +428,7 @@ class Run:
         """Show what is reported to the yielded run as the work of a subagent."""
         async with self._work.subagent(title, description=description) as work:
             run = Run(self.agent, self.turn, work)
-            run._asking = self._asking
+            run._asking, run.shown_elsewhere = self._asking, self.shown_elsewhere
             async with run.ending_calls():
                 yield run
 
@@ -465,11 +488,12 @@ def _form(arguments: Any) -> type[Struct] | None:
     if not isinstance(arguments, Mapping) or not arguments:
         return None
     fields: list[Any] = []
-    for name, value in arguments.items():
+    for name, value in cast("Mapping[Any, Any]", arguments).items():
         if not (isinstance(name, str) and name.isidentifier()):
             return None
-        kind = type(value) if isinstance(value, bool | int | float | str) else str
-        default = value if kind is type(value) else json.dumps(value)
+        is_plain = isinstance(value, bool | int | float | str)
+        kind: Any = type(value) if is_plain else str
+        default: Any = value if is_plain else json.dumps(value)
         fields.append((name, kind, default))
     try:
         return msgspec.defstruct("Arguments", fields)

@@ -108,7 +108,9 @@ def describe(
 ) -> Described:
     """Return how to show a call; files are those of this machine, relative to `cwd`."""
     kind = kind or kind_of(name)
-    args = cast("Mapping[str, Any]", arguments) if isinstance(arguments, Mapping) else {}
+    args: Mapping[str, Any] = {}
+    if isinstance(arguments, Mapping):
+        args = cast("Mapping[str, Any]", arguments)
     paths = [os.path.normpath(os.path.join(cwd, path)) for path in _paths(args)]  # noqa: PTH118  # text
     if title is None:
         title = _title(name, args, arguments, [_relative(path, cwd) for path in paths])

@@ -19,6 +19,8 @@ import click
 from msgspec import Struct
 
 from accord.errors import AccordError, StartError
+from accord.installed import install_command
+from accord.program import load_entry_point
 from accord.transports.command_line import find_program
 from accord.transports.registry import is_url
 from accord_terminal.editor_settings import (
@@ -37,6 +39,7 @@ from accord_terminal.toolkit.agent_names import (
     NamedAgent,
     complete_name,
     find_agent,
+    is_object,
     load_settings,
     settings_path,
 )
@@ -362,6 +365,7 @@ def command(editor: str, name: str | None, prints: bool, remove: bool, chosen: P
     \b
     accord install zed                 Accord's own agent
     accord install zed gemini          an agent of `accord agents`
+    accord install zed app:agent       an object that `accord run` serves
     accord install jetbrains --print   show what would be written
     accord install zed gemini --remove
 
@@ -375,7 +379,9 @@ def command(editor: str, name: str | None, prints: bool, remove: bool, chosen: P
             _remove(JSON_EDITORS[editor], name or known.ask.agent or DEFAULT, chosen, prints)
             return 0
         agent = find_agent(name, known)
-        if agent.source == "command line":
+        if is_object(agent.name):
+            _check_object(agent.name)
+        elif agent.source == "command line":
             raise EditorError(
                 f"No agent is named {name!r}: expected a name of `accord agents`. Your own agents "
                 f"get a name in {settings_path()}"
@@ -395,6 +401,15 @@ def command(editor: str, name: str | None, prints: bool, remove: bool, chosen: P
     except (AccordError, ValueError) as error:
         raise click.ClickException(str(error)) from None
     return 0
+
+
+def _check_object(name: str) -> None:
+    """Import an object: an entry that cannot start is of no use. Raises `AccordError`."""
+    load = load_entry_point("accord.program", "object", "accord_bridges")
+    if load is None:
+        advice = install_command("bridges")
+        raise EditorError(f"{name} is served by `accord run`, which requires: {advice}")
+    load(name)
 
 
 def _add(

@@ -17,7 +17,9 @@ from typing import Any, cast
 import click
 
 from accord.agent.agent import Agent
-from accord.errors import StartError
+from accord.errors import AccordError, StartError
+from accord.installed import install_command
+from accord.program import load_entry_point
 from accord.remote.access import ConnectionLimits, RemoteRequest
 from accord.remote.access_log import LogFormatter
 from accord.remote.asgi import RemoteApp, asgi
@@ -25,7 +27,12 @@ from accord.remote.server import ServerOptions, Stop, run_server
 from accord.remote.sockets import address_of, is_unix, passed_sockets
 from accord.transports.command_line import find_program
 from accord.transports.registry import DEFAULT_PATH, is_loopback, is_url
-from accord_terminal.toolkit.agent_names import SettingsError, command_by_name
+from accord_terminal.toolkit.agent_names import (
+    SettingsError,
+    command_by_name,
+    is_object,
+    object_command,
+)
 from accord_terminal.toolkit.options import (
     TOKEN_VARIABLE,
     budget_options,
@@ -174,8 +181,8 @@ def command(
     """Serve an agent to clients, by WebSocket and HTTP.
 
     AGENT is a name from `accord agents`; or the command of an agent on stdin and stdout, after
-    `--`; or MODULE:CLASS, an `accord.Agent`. A command is started for each connection. Without
-    AGENT the bundled agent is served.
+    `--`; or MODULE:OBJECT, an `accord.Agent` or what `accord run` takes. A command is started for
+    each connection. Without AGENT the bundled agent is served.
 
     Clients need a token: that of --token-file, that of ACCORD_TOKEN, or a new one, which is
     printed at the start. On a Unix socket (--unix, unix:PATH for clients) they need no token.
@@ -279,11 +286,7 @@ def command(
 
 def _limited(agent: tuple[str, ...], budget: str, unmetered: tuple[str, ...]) -> tuple[str, ...]:
     """Return the command of a chain that keeps a command within limits."""
-    words = _agent(agent)
-    if not isinstance(words, list):
-        raise click.UsageError(
-            "--budget needs the command of an agent: for a class, run it by a Python file"
-        )
+    words = list(object_command(agent[0])) if _names_object(agent) else _agent(agent)
     return limited_command(cast("list[str]", words), budget, unmetered)
 
 
@@ -336,20 +339,43 @@ def _agent(words: tuple[str, ...]) -> Any:
             f"{target} is the URL of an agent, which is served already;"
             f" to pass it on: accord serve -- accord bridge {target}"
         )
-    module, colon, name = target.partition(":")
-    if len(words) > 1 or not colon or not all(part.isidentifier() for part in module.split(".")):
+    if not _names_object(words):
         try:
             find_program(target, None, None)
         except StartError as error:
             raise click.UsageError(
-                f"Expected the command of an agent, its name, or MODULE:CLASS. {error}"
+                f"Expected the command of an agent, its name, or MODULE:OBJECT. {error}"
             ) from None
         return list(words)
+    return _object(target)
+
+
+def _names_object(words: tuple[str, ...]) -> bool:
+    return len(words) == 1 and is_object(words[0])
+
+
+def _object(target: str) -> Any:
+    """Return an `accord.Agent`, or the agent that runs an object of a framework."""
+    load = load_entry_point("accord.program", "object", "accord_bridges")
+    if load is None:
+        return _agent_class(target)
+    try:
+        return load(target)
+    except AccordError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _agent_class(target: str) -> Any:
+    """Return an `accord.Agent` without the package of the bridges."""
+    module, _, name = target.partition(":")
     sys.path.insert(0, "")
     try:
         found = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise click.UsageError(f"{target} cannot be imported: {error}") from None
     if not (isinstance(found, Agent) or (isinstance(found, type) and issubclass(found, Agent))):
-        raise click.UsageError(f"{target}: expected an accord.Agent, got {found!r}")
+        raise click.UsageError(
+            f"{target}: expected an accord.Agent, got {found!r}; objects of frameworks need more"
+            f" packages: {install_command('bridges')}"
+        )
     return found

@@ -2,9 +2,9 @@
 
 Commands are entry points of the group `accord.commands`, click commands that the package
 `accord-terminal` runs. The group `accord.program` has what gets the words of the command line
-itself: `agent`, which starts without click because an editor is waiting, and `group`, which runs
-the click commands. `importlib.metadata` takes a fifth of the time of a short command, so the entry
-points of Accord's own packages are looked up in the one file that has them.
+itself: `agent` and `run`, which start without click because an editor is waiting, and `group`,
+which runs the click commands. `importlib.metadata` takes a fifth of the time of a short command,
+so the entry points of Accord's own packages are looked up in the one file that has them.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ COMMANDS = {
     "fleet": "Give the same tasks to many agents, here or on a cluster.",
     "inspect": "Show messages on a web page, live or recorded.",
     "install": "Add an agent to the settings of an editor.",
+    "run": "Serve an agent of a framework on stdin and stdout.",
     "serve": "Serve an agent to clients on the network.",
     "session": "Keep sessions open, for scripts, terminals and editors.",
     "trace": "Record messages, and read recordings.",
@@ -48,6 +49,7 @@ _PACKAGES = {
     "check": "accord_check",
     "fleet": "accord_fleet",
     "inspect": "accord_inspector",
+    "run": "accord_bridges",
 }
 _COMPLETION = "_ACCORD_COMPLETE"  # click's name; a shell sets it when it completes a line
 # The extras with what a command may miss.
@@ -55,6 +57,7 @@ _EXTRAS = {
     **dict.fromkeys((_TERMINAL, "accord_check", "accord_coder", "accord_trace"), "cli"),
     **dict.fromkeys(("click", "markdown_it", "platformdirs", "rich"), "cli"),
     **dict.fromkeys(("accord_inspector", "jsonpath_rfc9535", "psutil", "starlette"), "inspector"),
+    "accord_bridges": "bridges",
     **dict.fromkeys(("accord_chat", "textual"), "tui"),
     **dict.fromkeys(("accord_fleet", "fsspec", "pyarrow", "ray"), "fleet"),
     **dict.fromkeys(("h11", "h2", "httpx2", "hypercorn", "websockets"), "remote"),
@@ -76,6 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return write_output(f"accord {__version__}\n")
         if words[:1] == ["agent"]:
             return _agent(words[1:])
+        if words[:1] == ["run"]:
+            return _run(words[1:])
         if not words[0].startswith("-") and words[0] not in COMMANDS:
             print(
                 f"accord: unknown command {words[0]!r}: expected one of "
@@ -202,6 +207,21 @@ def _agent(words: Sequence[str]) -> int:
         file=sys.stderr,
     )
     return 2
+
+
+def _run(words: Sequence[str]) -> int:
+    """Run `accord run`, which is in the package of the bridges."""
+    try:
+        run = load_entry_point("accord.program", "run", _PACKAGES["run"])
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != _PACKAGES["run"]:
+            raise
+        run = None
+    if run is None:
+        advice = install_command("bridges")
+        print(f"accord: `accord run` requires more packages: {advice}", file=sys.stderr)
+        return 2
+    return run(words)
 
 
 def _value_in(package: str, group: str, name: str) -> str | None:

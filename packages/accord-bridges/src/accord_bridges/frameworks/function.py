@@ -52,11 +52,8 @@ def _called(function: Any, given: dict[str, Any]) -> Any:
 
 def check(function: Any) -> str | None:
     """Return why a function cannot be an agent; None if it can."""
-    code: Any = (
-        function
-        if inspect.isfunction(function) or inspect.ismethod(function)
-        else getattr(function, "__call__", None)
-    )  # the method, to inspect it
+    is_plain = inspect.isfunction(function) or inspect.ismethod(function)
+    code: Any = function if is_plain else type(function).__call__
     if not (inspect.iscoroutinefunction(code) or inspect.isasyncgenfunction(code)):
         return "expected `async def` with the parameters (prompt, session), both optional"
     required = [

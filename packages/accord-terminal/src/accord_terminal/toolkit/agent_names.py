@@ -252,8 +252,23 @@ def complete_name(_context: object, _parameter: object, incomplete: str) -> list
     return [name for name in names if name.startswith(incomplete)]
 
 
+def is_object(name: str) -> bool:
+    """Return whether a word is MODULE:OBJECT or FILE.py:OBJECT, which `accord run` serves."""
+    place, colon, path = name.rpartition(":")
+    if not colon or not all(part.isidentifier() for part in path.split(".")):
+        return False
+    if place.endswith(".py"):
+        return True
+    return all(part.isidentifier() for part in place.split("."))
+
+
+def object_command(name: str) -> tuple[str, ...]:
+    """Return the command that serves an object, from whatever folder it is started."""
+    return (sys.executable, "-m", "accord", "run", "--dir", str(Path.cwd()), name)
+
+
 def find_agent(given: str | None, settings: Settings) -> NamedAgent:
-    """Return the agent for a value of `--agent`: a name, a command line or a URL.
+    """Return the agent for a value of `--agent`: a name, a command line, an object or a URL.
 
     None is the default.
 
@@ -270,6 +285,10 @@ def find_agent(given: str | None, settings: Settings) -> NamedAgent:
             f"{named} is in quarantine: {installed.quarantine}. Remove it with `accord agents "
             f"remove {named}`, or insist with `accord agents install {named} --force`"
         )
+    if is_object(named):
+        words = object_command(named)
+        entry = AgentEntry(command=list(words))
+        return NamedAgent(name=named, argv=words, source="command line", entry=entry)
     words = (named,) if is_url(named) else tuple(argv_of(named))
     entry = AgentEntry(command=list(words))
     return NamedAgent(name=words[0], argv=words, source="command line", entry=entry)
