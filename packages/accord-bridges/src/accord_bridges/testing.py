@@ -739,7 +739,7 @@ class BridgeContract:
             for name in ("alpha", "beta")
         ]
         script = Script(Reply(calls=calls), Reply(text=("Both.",)))
-        async with self.connected(script, permissions=accord.permissions.allow("*")) as client:
+        async with self.connected(script, permissions=_deciding([], "allow")) as client:
             servers = [
                 McpServerStdio(name, sys.executable, ("-I", "-S", "-c", _MCP_SERVER, name))
                 for name in ("alpha", "beta")
