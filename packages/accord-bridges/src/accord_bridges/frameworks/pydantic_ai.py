@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterable, Callable, Sequence
+from collections.abc import AsyncIterable, Sequence
 from functools import partial
 from inspect import isroutine
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from pydantic_ai import (
     AbstractToolset,
@@ -61,9 +61,7 @@ from accord.types.session import StopReason
 from accord_bridges.bridge import BridgedAgent
 from accord_bridges.run import Outcome, Question, Run
 
-if TYPE_CHECKING:
-    from accord import AnyMcpServer
-
+McpServer: TypeAlias = McpServerStdio | McpServerHttp | McpServerSse
 _OUTCOMES: dict[str, Outcome] = {
     "success": "completed",
     "denied": "cancelled",
@@ -83,7 +81,7 @@ class PydanticAiAgent(BridgedAgent):
 
     target: AbstractAgent[Any, Any]
     prompt_capabilities = frozenset({"image", "audio", "resource"})
-    mcp_transports = frozenset({"http", "sse"})
+    mcp_transports = frozenset({"stdio", "http", "sse"})
     steering = True
     knows_settings: ClassVar[frozenset[str]] = frozenset(
         {"deps", "model_settings", "usage_limits", "toolsets"}
@@ -139,7 +137,7 @@ class PydanticAiAgent(BridgedAgent):
         opened = await asyncio.gather(*(self._opened(run, server) for server in servers))
         return [*found, *(each for each in opened if each is not None)]
 
-    async def _opened(self, run: Run, server: AnyMcpServer) -> AbstractToolset[Any] | None:
+    async def _opened(self, run: Run, server: McpServer) -> AbstractToolset[Any] | None:
         """Start an MCP server, once in a session; return None, and say why, if it does not."""
         try:
             async with asyncio.timeout(_START_S):
@@ -154,7 +152,7 @@ class PydanticAiAgent(BridgedAgent):
             return None
 
 
-def _mcp_toolset(server: AnyMcpServer) -> AbstractToolset[Any]:
+def _mcp_toolset(server: McpServer) -> AbstractToolset[Any]:
     try:
         from fastmcp.client import transports
         from pydantic_ai.mcp import MCPToolset
