@@ -639,9 +639,7 @@ def _response_events(reply: Reply) -> Iterator[dict[str, Any] | None]:
         yield None if event is None else {**event, "sequence_number": number}
 
 
-def _response_parts(
-    reply: Reply, output: list[dict[str, Any]]
-) -> Iterator[dict[str, Any] | None]:
+def _response_parts(reply: Reply, output: list[dict[str, Any]]) -> Iterator[dict[str, Any] | None]:
     yield {"type": "response.created", "response": _response(reply, [], "in_progress")}
     if reply.thoughts:
         item = {"id": "rs_1", "type": "reasoning", "summary": []}

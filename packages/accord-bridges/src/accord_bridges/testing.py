@@ -405,9 +405,7 @@ class BridgeContract:
         for version in (1, 2):
             script = Script(Reply(calls=(_write("word-text"),)), Reply(text=("Written.",)))
             self.tools.ran.clear()
-            async with self.connected(
-                script, version, permissions=decide, answer=answer
-            ) as client:
+            async with self.connected(script, version, permissions=decide, answer=answer) as client:
                 turn = await client.turn(await client.session(), "write it")
                 new = {"path": "n.txt", "text": "word-edited"}
                 assert self.tools.ran == [("write_note_file", new)]
@@ -501,7 +499,9 @@ class BridgeContract:
                     await self.tools.until_idle()
                 statuses = [call.status for call in turn.tool_calls]
                 # Version 1 has no status for a cancel.
-                assert statuses == ["completed", "cancelled" if version == 2 else "failed"], statuses
+                assert statuses == ["completed", "cancelled" if version == 2 else "failed"], (
+                    statuses
+                )
                 await self._goes_on(client, session, turn, knows="word-done")
                 assert self.tools.count("wait_forever") == version, "it is not run again"
                 assert self.tools.count("read_note_file") == version, "it is not run again"
