@@ -3,8 +3,8 @@
 `as_agent(object)` makes an object of a framework an agent: `kinds` finds its bridge, one file in
 `frameworks`. All of them derive from `bridge.BridgedAgent` and report to `run.Run`; `tools` and
 `failures` find what calls do and what exceptions mean. `testing` is the contract that each passes.
-`used_in` has ACP agents for frameworks, `inspect` and `harbor` those for evaluators. No bridge imports a framework that you have
-not imported.
+`used_in` has ACP agents for frameworks, `inspect` and `harbor` those for evaluators. No bridge
+imports a framework that you have not imported.
 """
 
 from __future__ import annotations

@@ -160,10 +160,6 @@ class Run:
         """Return the MCP servers that the client wants the agent to use, with unique names."""
         return tuple(s for s in self.session.mcp_servers if not isinstance(s, McpServerAcp))
 
-    async def mcp_servers(self) -> tuple[McpServerStdio | McpServerHttp | McpServerSse, ...]:
-        """Return the MCP servers that the client wants the agent to use, with unique names."""
-        return tuple(s for s in self.session.mcp_servers if not isinstance(s, McpServerAcp))
-
     # Messages.
 
     def message(self, message_id: str | None) -> None:

@@ -452,7 +452,9 @@ class BridgeContract:
                 assert turn.text.endswith("Green.")
                 assert len(asked) == 1
                 assert "colour" in asked[0]
-                assert "word-green" in script.requests[-1], "the model gets the answer" + script.requests[-1]
+                assert "word-green" in script.requests[-1], (
+                    "the model gets the answer" + script.requests[-1]
+                )
 
     # Cancels.
 

@@ -11,7 +11,6 @@ from agno.models.response import ModelResponse
 from agno.team import Team
 from agno.tools import tool
 
-
 from accord_bridges import as_agent
 from accord_bridges.testing import BridgeContract, Script, ToolUse
 

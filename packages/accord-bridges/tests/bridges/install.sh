@@ -47,7 +47,7 @@ venv harbor "(3, 12)" harbor==0.26.0 $both -e $root/packages/accord-bridges
 
 bridges="pytest pytest-asyncio -e $root/packages/accord[mcp] -e $root/packages/accord-bridges"
 # shellcheck disable=SC2086  # a list of words
-venv pydantic_ai "(3, 11)" pydantic-ai-slim $bridges
+venv pydantic_ai "(3, 11)" pydantic-ai-slim==2.68.0 $bridges
 # shellcheck disable=SC2086  # a list of words
 venv langgraph "(3, 11)" langgraph langgraph-checkpoint-sqlite langchain deepagents $bridges
 # shellcheck disable=SC2086  # a list of words

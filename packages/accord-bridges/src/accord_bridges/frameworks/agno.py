@@ -156,12 +156,14 @@ class _Copy:
                         cwd=run.cwd,
                     )  # fmt: skip
                 elif isinstance(server, McpServerHttp):
-                    how, params = "streamable-http", StreamableHTTPClientParams(
-                        url=server.url, headers=dict(server.headers)
+                    how, params = (
+                        "streamable-http",
+                        StreamableHTTPClientParams(url=server.url, headers=dict(server.headers)),
                     )
                 else:
-                    how, params = "sse", SSEClientParams(
-                        url=server.url, headers=dict(server.headers)
+                    how, params = (
+                        "sse",
+                        SSEClientParams(url=server.url, headers=dict(server.headers)),
                     )
 
                 def make(name: str = name, how: Any = how, params: Any = params) -> Any:
@@ -278,9 +280,7 @@ class _Turn:
                     break
                 for each in self.paused:
                     await self._resolve(each)
-                events = agent.acontinue_run(
-                    run_id=self.run_id, requirements=self.paused, **common
-                )
+                events = agent.acontinue_run(run_id=self.run_id, requirements=self.paused, **common)
             if self.failure is not None:
                 cause = self.mine.errors[-1] if self.mine.errors else None
                 raise cause or AgnoError(self.failure)
@@ -444,7 +444,9 @@ class _Turn:
                     self.results[call_id] = "Not allowed by the user"
                     requirement.reject("Not allowed by the user")
         except NotOffered as error:
-            _reject(requirement, f"The user cannot be asked in a form ({error}): ask in your answer")
+            _reject(
+                requirement, f"The user cannot be asked in a form ({error}): ask in your answer"
+            )
 
     async def _input(self, requirement: RunRequirement) -> None:
         tool = requirement.tool_execution

@@ -366,7 +366,7 @@ class _Shown:
         if isinstance(output, BinaryContent):
             return  # a part of the response
         said = result.response.text or ""
-        if not self._output_tool and (output == said or not isinstance(output, str)):
+        if not self._output_tool and (output == said or not isinstance(output, str)):  # noqa: SIM102  # each case has its own rest
             if isinstance(output, str) or _is_json(said):
                 return
         self._run.message("output")
@@ -399,7 +399,9 @@ class _LastHandler(HandleDeferredToolCalls[Any]):
 
 
 async def _resolve(
-    run: Run, ctx: RunContext[Any], requests: DeferredToolRequests
+    run: Run,
+    ctx: RunContext[Any],  # noqa: ARG001  # the framework gives it
+    requests: DeferredToolRequests,
 ) -> DeferredToolResults:
     """Ask the user about the calls that wait for an approval or an answer."""
     results = DeferredToolResults(metadata=requests.metadata)

@@ -450,7 +450,9 @@ class SessionCore:
                 min(len(known), len(value)),
             )
         # A copy: the caller may change what it has given.
-        update = Remembered(msgspec.json.decode(encode(value[keep:] if keep else value)), keep or None)
+        update = Remembered(
+            msgspec.json.decode(encode(value[keep:] if keep else value)), keep or None
+        )
         await self.store_update(update)
         self.remembered = update.after(before)
 

@@ -334,10 +334,12 @@ async def serve_process(
     """Start an agent and pass on messages until the client or the agent ends.
 
     The agent gets the environment of this process without `ACCORD_TOKEN`, and the `principal` of
-    the connection as `ACCORD_PRINCIPAL`: budgets of days are counted for each of them. Why it could not be
-    started, or how it ended, is logged and not sent.
+    the connection as `ACCORD_PRINCIPAL`: budgets of days are counted for each of them. Why it
+    could not be started, or how it ended, is logged and not sent.
     """
-    agent = process(*argv, env={"ACCORD_TOKEN": None, PRINCIPAL_VARIABLE: principal}, on_stderr=_log_stderr)()
+    agent = process(
+        *argv, env={"ACCORD_TOKEN": None, PRINCIPAL_VARIABLE: principal}, on_stderr=_log_stderr
+    )()
     try:
         agent.spawn()
     except TransportError as exc:
