@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from accord import (
+    Agent,
     ContentBlock,
     ContextUsage,
     Cost,
@@ -34,7 +35,7 @@ from accord_bridges.tools import Described, command_of, describe, plan_of, shown
 
 if TYPE_CHECKING:
     from accord.agent import SubagentHandle, ToolCallHandle
-    from accord_bridges.bridge import BridgedAgent
+
 
 Outcome: TypeAlias = Literal["completed", "failed", "cancelled"]
 
@@ -87,7 +88,7 @@ class Run:
     them; one that is still open when the turn ends is cancelled, or fails with the turn.
     """
 
-    def __init__(self, agent: BridgedAgent, turn: Turn, work: Turn | SubagentHandle) -> None:
+    def __init__(self, agent: Agent, turn: Turn, work: Turn | SubagentHandle) -> None:
         self.agent = agent
         self.turn = turn
         """The turn, with all that the library offers."""

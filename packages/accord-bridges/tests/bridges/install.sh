@@ -45,6 +45,9 @@ venv inspect "(3, 11)" inspect-ai==0.3.285 $both -e $root/packages/accord-bridge
 # shellcheck disable=SC2086  # a list of words
 venv harbor "(3, 12)" harbor==0.26.0 $both -e $root/packages/accord-bridges
 
+# The frameworks take minutes: `sh install.sh frameworks` makes their environments, too.
+if [ "${1:-}" != frameworks ]; then exit 0; fi
+
 bridges="pytest pytest-asyncio -e $root/packages/accord[mcp] -e $root/packages/accord-bridges"
 # shellcheck disable=SC2086  # a list of words
 venv pydantic_ai "(3, 11)" pydantic-ai-slim==2.68.0 $bridges

@@ -56,8 +56,8 @@ def test_kind(name: str, kind: str) -> None:
         ("web_search", {"query": "weather"}, "Web search weather", ()),
         ("getWeather", {"city": "Oslo"}, "Get weather", ()),
         ("move_file", {"source": "a", "destination": "b"}, "Move a", ("/w/a", "/w/b")),
-        ("fetch", {"url": "https://x.org/a"}, "Fetch https://x.org/a", ()),
-        ("read_file", {"path": "https://x.org/a"}, "Read file", ()),
+        ("fetch", {"url": "https://example.org/a"}, "Fetch https://example.org/a", ()),
+        ("read_file", {"path": "https://example.org/a"}, "Read file", ()),
         ("note", "just text", "Note just text", ()),
         ("note", None, "Note", ()),
         ("note", ["a"], "Note", ()),
@@ -185,8 +185,8 @@ def test_command(name: str, arguments: Any, command: str | None) -> None:
             [ImageContent(b"data", "image/png")],
         ),
         (
-            {"type": "image_url", "image_url": {"url": "https://x.org/a.png"}},
-            ["![image](https://x.org/a.png)"],
+            {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
+            ["![image](https://example.org/a.png)"],
         ),
         (
             {"type": "audio", "data": DATA, "mime_type": "audio/wav"},

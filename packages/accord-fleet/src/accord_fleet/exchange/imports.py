@@ -7,9 +7,9 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
@@ -56,17 +56,23 @@ class Imported(msgspec.Struct, kw_only=True):
     """What the logs lack."""
 
 
-async def import_logs(words: Sequence[str], out: str, *, score: str | None = None) -> Imported:
+# Yields the attempts of a log, and adds what the user should know to the notes.
+ReadLog: TypeAlias = Callable[[Path, list[str]], Iterator[Sample]]
+
+
+async def import_logs(
+    words: Sequence[str], out: str, read: ReadLog, *, score: str | None = None
+) -> Imported:
     """Make the run `out` of logs, each `LOG` or `NAME=LOG` with a name for its agents.
 
-    `score` names the score that is the verdict; without it, a log must have one. Raises
+    `read` yields the attempts of a log, and adds to the notes. `score` names the score that is the verdict; without it, a log must have one. Raises
     `FleetError` for what is no log, for an attempt that is twice, and if there is none at all.
     """
     samples: list[Sample] = []
     notes: list[str] = []
     for word in words:
         name, path = _named(word)
-        found = list(_read(path, notes))
+        found = list(read(path, notes))
         _judge(found, path, score)
         if name is not None:
             for one in found:
@@ -103,30 +109,6 @@ def _named(word: str) -> tuple[str | None, Path]:
     if plain_name(name) != name:
         raise FleetError(f"Expected NAME=LOG with letters, digits, '.', '_' and '-', got {word!r}")
     return name, Path(path)
-
-
-def _read(path: Path, notes: list[str]) -> Iterator[Sample]:
-    """Yield the attempts of a log, a folder of logs, or a job."""
-    if not path.exists():
-        raise FleetError(f"{path} does not exist: expected a log of inspect-ai or a job of Harbor")
-    if path.is_file():
-        from accord_fleet.exchange.inspect_log import read_inspect_log
-
-        yield from read_inspect_log(path, notes)
-        return
-    from accord_fleet.exchange.harbor_job import is_harbor_job, read_harbor_job
-
-    if is_harbor_job(path):
-        yield from read_harbor_job(path, notes)
-        return
-    logs = sorted(path.glob("*.eval"))
-    if not logs:
-        raise FleetError(
-            f"{path} is no log: expected a file .eval or .json of inspect-ai, a folder with files "
-            ".eval, or a job of Harbor (a folder with trials that have a result.json)"
-        )
-    for log in logs:
-        yield from _read(log, notes)
 
 
 # Verdicts.
