@@ -30,7 +30,7 @@ class Failure(Struct, frozen=True):
 
 
 _NO_KEY = re.compile(
-    r"api[ _-]?key|[A-Z]+_API_KEY|(?:missing|invalid|no) credentials|unauthorized"
+    r"api[ _-]?key|(?:missing|invalid|no) credentials|unauthorized"
     r"|not logged in|default credentials|could not resolve authentication",
     re.IGNORECASE,
 )
@@ -58,8 +58,10 @@ _MAX_TEXT = 2000
 def explain(error: BaseException) -> Failure:
     """Return what the failure of a framework means; the first cause that is known decides."""
     inner = _inner(error)
-    if len(inner) == 1:
-        return explain(inner[0])
+    if inner:
+        found = [explain(each) for each in inner]
+        reasons = "\n\n".join(dict.fromkeys(each.text for each in found))
+        return next((each for each in found if each.stop_reason), Failure(reasons))
     chain = list(_chain(error))
     names = {cls.__name__ for each in chain for cls in type(each).__mro__}
     text = _text(error)
@@ -86,6 +88,12 @@ def explain(error: BaseException) -> Failure:
         return Failure(f"The model's provider has failed (status {status}): {text}")
     kind = "" if isinstance(error, AccordError) else f"{type(error).__name__}: "
     return Failure(f"{kind}{text}")
+
+
+def is_bad_request(error: BaseException) -> bool:
+    """Return whether the provider refuses what was sent, so that it must not be sent again."""
+    status = next((s for each in _chain(error) if (s := _status(each)) is not None), None)
+    return status is not None and 400 <= status < 500 and status not in (401, 403, 408, 429)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

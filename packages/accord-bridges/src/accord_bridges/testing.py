@@ -1,7 +1,7 @@
 """The contract of bridges as tests, with a scripted model: derive from `BridgeContract`.
 
-The model's script, the tools that it calls and a server with the API of a model are in
-`scripted_model`.
+The model's script and the tools that it calls are in `scripted_model`, a server with the API of a
+model is in `scripted_server`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
@@ -44,11 +44,11 @@ from accord_bridges.scripted_model import (
     ModelError,
     Reply,
     Script,
-    ScriptedServer,
     Tools,
     ToolUse,
     text_of_request,
 )
+from accord_bridges.scripted_server import ScriptedServer
 
 __all__ = (
     "BridgeContract",
@@ -59,6 +59,7 @@ __all__ = (
     "ScriptedServer",
     "ToolUse",
     "Tools",
+    "serve_contract",
     "text_of_request",
 )
 
@@ -665,21 +666,25 @@ class BridgeContract:
 
     async def test_completed_turn_survives_the_end_of_the_process(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            for number, word in enumerate(("word-first", "word-second")):
+            session_id = ""
+            said = ""
+            for word in ("word-first", "word-second"):
                 command = [sys.executable, "-c", self.program, str(Path(folder, "store.sqlite"))]
                 async with (
                     asyncio.timeout(60),
                     accord.connect(command, cwd=Path.cwd()) as agent,
                 ):
-                    if number == 0:
-                        session = await agent.new_session(folder)
+                    if session_id:
+                        session = await agent.load_session(session_id, folder)
                     else:
-                        session = await agent.load_session(session.id, folder)
+                        session = await agent.new_session(folder)
+                    session_id = session.id
                     async with session.prompt(word) as turn:
                         await turn.wait()
+                    said = turn.text
                     process: Any = agent.remote.connection.transport
                     os.kill(process.pid, signal.SIGKILL)
-            assert turn.text == "I have heard: word-first word-second", turn.text
+            assert said == "I have heard: word-first word-second", said
 
     @property
     def program(self) -> str:
@@ -688,10 +693,12 @@ class BridgeContract:
         Its argument is the path of an SQLite store.
         """
         cls = type(self)
+        file = Path(inspect.getfile(cls)).resolve()
         return (
             "import importlib.util, sys\n"
+            f"sys.path.insert(0, {str(file.parent)!r})\n"
             "from accord_bridges.testing import serve_contract\n"
-            f"spec = importlib.util.spec_from_file_location('contract', {inspect.getfile(cls)!r})\n"
+            f"spec = importlib.util.spec_from_file_location('contract', {str(file)!r})\n"
             "module = importlib.util.module_from_spec(spec)\n"
             "sys.modules['contract'] = module\n"
             "spec.loader.exec_module(module)\n"
@@ -845,10 +852,11 @@ class BridgeContract:
         ):
             try:
                 await self.make_agent(Script(), **{name: value})
-            except TypeError as error:
-                assert ability not in self.can, f"{ability!r} is in `can`: {error}"
-            else:
-                assert ability in self.can, f"{ability!r} is not in `can`, and {name}= is accepted"
+                accepted = True
+            except TypeError:
+                accepted = False
+            can = ability in self.can
+            assert accepted == can, f"{ability}: in `can` {can}, {name}= is accepted {accepted}"
 
 
 class _Client:
@@ -884,14 +892,10 @@ class _Client:
 
     async def settle(self, turn: ClientTurn) -> None:
         """Wait for the end of a turn, however it ends."""
-        try:
+        with suppress(AccordError):
             await turn.wait()
-        except AccordError:
-            pass
-        try:
+        with suppress(AccordError):
             await turn.__aexit__(None, None, None)
-        except AccordError:
-            pass
 
 
 class _Shared(MemoryStore):
@@ -962,7 +966,7 @@ async def _until_gone(pids: Iterable[int]) -> None:
     """Wait until processes have ended."""
     async with asyncio.timeout(_END_S):
         for pid in pids:
-            while _runs(pid):
+            while _runs(pid):  # noqa: ASYNC110  # a process of another program
                 await asyncio.sleep(0.01)
 
 

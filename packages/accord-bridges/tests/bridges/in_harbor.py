@@ -1,4 +1,4 @@
-"""`AcpAgent` in Harbor, with the script agent in bubblewrap; run by test_evaluators.py."""
+"""`AcpAgent` in Harbor, with the script agent in bubblewrap; run by test_frameworks.py."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""`acp_agent` in inspect-ai, with the script agent; run by test_evaluators.py."""
+"""`acp_agent` in inspect-ai, with the script agent; run by test_frameworks.py."""
 
 import json
 import sys

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the evaluators for test_evaluators.py, each with Accord in an environment of its own:
+# Installs frameworks and evaluators for test_frameworks.py, each with Accord in an environment of its own:
 # their requirements exclude each other's, and some of Accord's. A second run does nothing.
 set -eu
 cd "$(dirname "$0")"
@@ -38,7 +38,7 @@ venv() { # name, oldest Python, requirements
     echo "$*" >"$folder/.installed"
 }
 
-both="pytest -e $root/packages/accord -e $root/packages/accord-trace -e $root/packages/accord-coder"
+both="pytest pytest-asyncio -e $root/packages/accord -e $root/packages/accord-trace -e $root/packages/accord-coder"
 # shellcheck disable=SC2086  # a list of words
 venv inspect "(3, 11)" inspect-ai==0.3.285 $both -e $root/packages/accord-bridges
 # shellcheck disable=SC2086  # a list of words

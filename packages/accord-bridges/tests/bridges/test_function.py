@@ -95,7 +95,7 @@ class TestFunction(BridgeContract):
                 server, _, tool = name.partition("_")
                 try:
                     if server in servers:
-                        result = await servers[server].call_tool(tool, arguments)
+                        result = await servers[server].call(tool, arguments)
                         output = "".join(part.text for part in result.content)
                     else:
                         output = await tools[name](**arguments)

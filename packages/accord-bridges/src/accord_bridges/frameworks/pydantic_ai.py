@@ -59,6 +59,7 @@ from accord import (
 )
 from accord.types.session import StopReason
 from accord_bridges.bridge import BridgedAgent
+from accord_bridges.failures import is_bad_request
 from accord_bridges.run import Outcome, Question, Run
 
 McpServer: TypeAlias = McpServerStdio | McpServerHttp | McpServerSse
@@ -113,7 +114,7 @@ class PydanticAiAgent(BridgedAgent):
                 await history.keep(messages)
                 raise
             except Exception as error:
-                if not _is_bad_request(error):
+                if not is_bad_request(error):
                     await history.keep(messages)
                 raise
         await history.keep(result.all_messages())
@@ -206,12 +207,6 @@ class _History:
         await asyncio.shield(self._run.remember(stored))
         if self._run.remembered is stored:
             self._run.session.data["pydantic_ai"] = (messages, stored)
-
-
-def _is_bad_request(error: Exception) -> bool:
-    """Return whether the provider refuses what was sent: the next turn must not send it again."""
-    status = getattr(error, "status_code", None)
-    return isinstance(status, int) and 400 <= status < 500 and status not in (401, 403, 408, 429)
 
 
 def _prompt(content: Sequence[ContentBlock]) -> str | list[str | BinaryContent]:

@@ -1,6 +1,6 @@
-"""The bridges to evaluators, with the real evaluators, in environments of their own.
+"""The bridges to frameworks and evaluators, with the real ones, in environments of their own.
 
-`install.sh` makes them. What is tested there is in `in_inspect.py` and `in_harbor.py`.
+`install.sh` makes the environments; what is tested in `.venvs/NAME` is in `in_NAME.py`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+NAMES = sorted(file.stem.removeprefix("in_") for file in HERE.glob("in_*.py"))
+NAMES.remove("harbor_environment")  # used by in_harbor.py
 pytestmark = [pytest.mark.programs, pytest.mark.timeout(900)]
 
 
-@pytest.mark.parametrize("name", ["inspect", "harbor"])
-def test_evaluator_runs_acp_agents(name: str, tmp_path: Path):
+@pytest.mark.parametrize("name", NAMES)
+def test_bridge_with_the_real_framework(name: str, tmp_path: Path):
     python = HERE / ".venvs" / name / "bin" / "python"
     if not python.exists():
         pytest.skip(f"{name} is not installed: sh {HERE.relative_to(Path.cwd())}/install.sh")
@@ -25,7 +27,8 @@ def test_evaluator_runs_acp_agents(name: str, tmp_path: Path):
         pytest.skip("bubblewrap is not installed")
     done = subprocess.run(
         [python, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", HERE, "--noconftest",
-         "-p", "no:cacheprovider", "--basetemp", tmp_path / "tests", HERE / f"in_{name}.py"],
+         "-o", "asyncio_mode=auto", "-p", "no:cacheprovider", "--basetemp", tmp_path / "tests",
+         HERE / f"in_{name}.py"],
         cwd=tmp_path, env=os.environ | {"HOME": str(tmp_path)}, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
