@@ -50,6 +50,9 @@ _STEPS = frozenset(
 _REFUSALS = frozenset(
     ("ContentFilterError", "ContentFilterFinishReasonError", "ModelRefusalError", "RefusalError")
 )
+_TRIPWIRES = frozenset(
+    ("InputGuardrailTripwireTriggered", "OutputGuardrailTripwireTriggered")
+)  # fmt: skip
 _UNREACHABLE = ("ConnectError", "APIConnectionError", "ConnectionRefusedError", "ConnectTimeout",
                 "ClientConnectorError", "APITimeoutError", "ReadTimeout")  # fmt: skip
 _MAX_TEXT = 2000
@@ -67,6 +70,8 @@ def explain(error: BaseException) -> Failure:
     text = _text(error)
     everything = " ".join([text, *(str(each) for each in chain)])
     status = next((s for each in chain if (s := _status(each)) is not None), None)
+    if names & _TRIPWIRES:
+        return Failure(f"A guardrail of the agent has stopped the turn: {text}", "refusal")
     if names & _STEPS:
         return Failure(f"Stopped after too many steps: {text}", "max_turn_requests")
     if names & _REFUSALS or (

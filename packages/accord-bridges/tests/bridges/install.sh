@@ -43,3 +43,7 @@ both="pytest pytest-asyncio -e $root/packages/accord -e $root/packages/accord-tr
 venv inspect "(3, 11)" inspect-ai==0.3.285 $both -e $root/packages/accord-bridges
 # shellcheck disable=SC2086  # a list of words
 venv harbor "(3, 12)" harbor==0.26.0 $both -e $root/packages/accord-bridges
+# shellcheck disable=SC2086  # a list of words
+venv pydantic_ai "(3, 11)" "pydantic-ai-slim[mcp]==2.68.0" $both -e $root/packages/accord-bridges
+# shellcheck disable=SC2086  # a list of words
+venv openai_agents "(3, 11)" openai-agents==0.24.0 $both -e $root/packages/accord-bridges

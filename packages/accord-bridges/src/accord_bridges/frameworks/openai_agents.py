@@ -72,7 +72,11 @@ class OpenAiAgentsAgent(BridgedAgent):
             "context": context(run) if inspect.isroutine(context) else context,
             "session": history,
             "hooks": shown,
-            "run_config": config if run.model is None else dataclasses.replace(config, model=run.model),
+            "run_config": dataclasses.replace(
+                config,
+                model=run.model or config.model,
+                tool_error_formatter=shown.failing(config.tool_error_formatter),
+            ),
         }  # fmt: skip
         if "max_turns" in settings:
             more["max_turns"] = settings["max_turns"]
@@ -277,9 +281,8 @@ class _History:
                         "output": _CANCELLED,
                     }
                 )
-        if len(complete) != len(self._items):
-            self._items = complete
-            await self._store()
+        self._items = complete
+        await self._store()
 
     async def undo(self) -> None:
         """Forget what the turn has added: the provider refuses it."""
@@ -307,6 +310,18 @@ class _Shown(RunHooks[Any]):
         self._calls: dict[int, str] = {}  # of the response, by the index of the item
         self._said = False  # whether the last response had text
         self._usage = Usage()
+        self._errors: dict[str, BaseException] = {}  # of tools, by the id of the call
+
+    def failing(self, own: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+        """Return a formatter of tool errors that keeps the reason, which only the user reads."""
+
+        async def formatted(args: Any) -> str | None:
+            if (error := getattr(args, "error", None)) is not None:
+                self._errors[args.call_id] = error
+            text = None if own is None else own(args)
+            return await text if inspect.isawaitable(text) else text
+
+        return formatted
 
     async def show(self, result: RunResultStreaming) -> None:
         """Show a run until it ends, needs approvals, or fails."""
@@ -395,7 +410,9 @@ class _Shown(RunHooks[Any]):
             await self._end(call_id, result)
 
     async def _end(self, call_id: str, output: Any) -> None:
-        failed = isinstance(output, str) and output.startswith(_FAILED)
+        error = self._errors.pop(call_id, None)
+        failed = error is not None or (isinstance(output, str) and output.startswith(_FAILED))
+        output = output if error is None else f"{type(error).__name__}: {error}"
         await self._run.end_call(call_id, output, outcome="failed" if failed else "completed")
 
     async def _report_use(self, now: Usage) -> None:
