@@ -75,7 +75,8 @@ class TestChatCompletions(TestOpenAiAgents):
 
 for _name in dir(BridgeContract):
     if _name.startswith("test_") and not any(
-        word in _name for word in ("in_order", "several_messages", "shown_with", "two_calls", "usage")
+        word in _name
+        for word in ("in_order", "several_messages", "shown_with", "two_calls", "usage")
     ):
         setattr(TestChatCompletions, _name, None)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from pydantic import BaseModel
 from pydantic_ai import Agent as PydanticAgent
 from pydantic_ai import (
     ApprovalRequired,
-    BinaryContent,
     CallDeferred,
     CustomEvent,
     DeferredToolRequests,
@@ -23,11 +21,10 @@ from pydantic_ai import (
     UsageLimits,
 )
 from pydantic_ai.agent import WrapperAgent
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
+from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
 from pydantic_ai.usage import RequestUsage
 
-import accord
 from accord import Agent
 from accord_bridges import as_agent
 from accord_bridges.testing import BridgeContract, Reply, Script, ToolUse
@@ -47,7 +44,7 @@ class Scripted(FunctionModel):
             reply = script.reply([messages, info.instructions])
             self.replies.append(reply)
             reply.raise_failure()
-            for number, thought in enumerate(reply.thoughts):
+            for thought in reply.thoughts:
                 yield {0: DeltaThinkingPart(content=thought)}
             for text in reply.text:
                 yield text
@@ -136,10 +133,10 @@ class Progress(CustomEvent):
     message: str
 
 
-def served(contract: TestPydanticAi, agent: Any, script: Script, *, permissions: Any = None, **options: Any):
-    return contract.connected(
-        script, permissions=permissions, agent=as_agent(agent, **options)
-    )
+def served(
+    contract: TestPydanticAi, agent: Any, script: Script, *, permissions: Any = None, **options: Any
+):
+    return contract.connected(script, permissions=permissions, agent=as_agent(agent, **options))
 
 
 async def test_output_that_is_no_text_is_shown_as_json():
@@ -179,8 +176,13 @@ async def test_approvals_say_why_and_calls_of_others_fail():
         asked.append(request)
         return "allow"
 
-    calls = [ToolUse("pay", {"amount": n}) for n in (5, 50)] + [ToolUse("outside", {"x": 1}), ToolUse("work", {"n": 1})]
-    script = Script(Reply(calls=calls), Reply(calls=(ToolUse("work", {"n": 1}),)), Reply(text=("Done.",)))
+    calls = [ToolUse("pay", {"amount": n}) for n in (5, 50)] + [
+        ToolUse("outside", {"x": 1}),
+        ToolUse("work", {"n": 1}),
+    ]
+    script = Script(
+        Reply(calls=calls), Reply(calls=(ToolUse("work", {"n": 1}),)), Reply(text=("Done.",))
+    )
     agent = PydanticAgent(Scripted(script), tools=[pay, outside, work], deps_type=str)
     modes = {"careful": "word-careful.", "fast": ""}
     async with served(
@@ -191,10 +193,16 @@ async def test_approvals_say_why_and_calls_of_others_fail():
         turn = await client.turn(session, "pay")
         assert len(asked) == 1
         assert "why: word-much\nrate: 2" in asked[0].description
-        assert ran == [(5, None, client.folder), (50, {"why": "word-much", "rate": 2}, client.folder)]
+        assert ran == [
+            (5, None, client.folder),
+            (50, {"why": "word-much", "rate": 2}, client.folder),
+        ]
         status = {f"{call.name} {call.raw_input}": call.status for call in turn.tool_calls}
         assert status["outside {'x': 1}"] == "failed"
-        assert [call.status for call in turn.tool_calls if call.name == "work"] == ["failed", "completed"]
+        assert [call.status for call in turn.tool_calls if call.name == "work"] == [
+            "failed",
+            "completed",
+        ]
         assert "word-half" in str(turn.tool_calls[-1].content)
         assert "word-again" in script.requests[1]
         assert "Mode: careful. word-careful." in script.requests[0]
@@ -220,7 +228,7 @@ async def test_limits_and_unusable_answers_end_the_turn_with_a_reason():
 
 
 async def test_parts_of_the_provider_are_shown():
-    from pydantic_ai.messages import FilePart, NativeToolCallPart, NativeToolReturnPart
+    from pydantic_ai.messages import NativeToolCallPart, NativeToolReturnPart
 
     async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[Any]:
         yield "Before. "

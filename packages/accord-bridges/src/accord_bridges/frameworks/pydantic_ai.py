@@ -322,9 +322,11 @@ class _Shown:
         output = part.content
         if more is not None:
             output = [output, *(more if isinstance(more, list | tuple) else (more,))]
-        outcome = _OUTCOMES.get(part.outcome, "failed")
+        # In older releases, such as 2.52, a call to repeat has a part that has no outcome.
+        outcome = _OUTCOMES.get(getattr(part, "outcome", "retried"), "failed")
         if outcome == "failed" and not isinstance(output, str):
-            output = part.model_response_str()
+            text = getattr(part, "model_response_str", None) or part.model_response
+            output = text()
         if isinstance(output, list):
             for each in output[:-1]:
                 await self._run.progress(part.tool_call_id, each)
@@ -361,9 +363,9 @@ class _Shown:
         if isinstance(output, BinaryContent):
             return  # a part of the response
         said = result.response.text or ""
-        if not self._output_tool and (output == said or not isinstance(output, str)):
-            if isinstance(output, str) or _is_json(said):
-                return
+        is_said = output == said if isinstance(output, str) else _is_json(said)
+        if is_said and not self._output_tool:
+            return
         self._run.message("output")
         await self._run.show(output)
 
@@ -394,7 +396,7 @@ class _LastHandler(HandleDeferredToolCalls[Any]):
 
 
 async def _resolve(
-    run: Run, ctx: RunContext[Any], requests: DeferredToolRequests
+    run: Run, _: RunContext[Any], requests: DeferredToolRequests
 ) -> DeferredToolResults:
     """Ask the user about the calls that wait for an approval or an answer."""
     results = DeferredToolResults(metadata=requests.metadata)
