@@ -50,6 +50,9 @@ _STEPS = frozenset(
 _REFUSALS = frozenset(
     ("ContentFilterError", "ContentFilterFinishReasonError", "ModelRefusalError", "RefusalError")
 )
+_TRIPWIRES = frozenset(
+    ("InputGuardrailTripwireTriggered", "OutputGuardrailTripwireTriggered")
+)  # fmt: skip
 _UNREACHABLE = ("ConnectError", "APIConnectionError", "ConnectionRefusedError", "ConnectTimeout",
                 "ClientConnectorError", "APITimeoutError", "ReadTimeout")  # fmt: skip
 _MAX_TEXT = 2000
@@ -67,6 +70,8 @@ def explain(error: BaseException) -> Failure:
     text = _text(error)
     everything = " ".join([text, *(str(each) for each in chain)])
     status = next((s for each in chain if (s := _status(each)) is not None), None)
+    if names & _TRIPWIRES:
+        return Failure(f"A guardrail of the agent has stopped the turn: {text}", "refusal")
     if names & _STEPS:
         return Failure(f"Stopped after too many steps: {text}", "max_turn_requests")
     if names & _REFUSALS or (
@@ -88,6 +93,12 @@ def explain(error: BaseException) -> Failure:
         return Failure(f"The model's provider has failed (status {status}): {text}")
     kind = "" if isinstance(error, AccordError) else f"{type(error).__name__}: "
     return Failure(f"{kind}{text}")
+
+
+def is_bad_request(error: BaseException) -> bool:
+    """Return whether the provider refuses what was sent, so that it must not be sent again."""
+    status = next((s for each in _chain(error) if (s := _status(each)) is not None), None)
+    return status is not None and 400 <= status < 500 and status not in (401, 403, 408, 429)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -36,40 +36,17 @@ def _kind(name: str, package: str, classes: str, bridge: str) -> Kind:
 
 KINDS: tuple[Kind, ...] = (
     _kind("pydantic-ai", "pydantic_ai", "AbstractAgent", "pydantic_ai:PydanticAiAgent"),
-    _kind(
-        "LangGraph, LangChain, deepagents",
-        "langgraph",
-        "PregelProtocol Pregel StateGraph",
-        "langgraph:LangGraphAgent",
-    ),
     _kind("openai-agents", "agents", "Agent", "openai_agents:OpenAiAgentsAgent"),
-    _kind(
-        "claude-agent-sdk",
-        "claude_agent_sdk",
-        "ClaudeAgentOptions",
-        "claude_agent_sdk:ClaudeSdkAgent",
-    ),
-    _kind("google-adk", "google.adk", "BaseAgent App Runner", "google_adk:AdkAgent"),
-    _kind("smolagents", "smolagents", "MultiStepAgent", "smolagents:SmolAgent"),
     _kind("agno", "agno", "Agent Team", "agno:AgnoAgent"),
-    _kind(
-        "Microsoft agent-framework",
-        "agent_framework",
-        "BaseAgent RawAgent Agent Workflow WorkflowBuilder",
-        "agent_framework:MicrosoftAgent",
-    ),
 )
-_URLS = {
-    "an OpenAI-compatible API": "accord_bridges.frameworks.openai_api:OpenAiApiAgent",
-    "an A2A agent": "accord_bridges.frameworks.a2a:A2aAgent",
-}
+_OPENAI_API = "accord_bridges.frameworks.openai_api:OpenAiApiAgent"
 
 
 def as_agent(target: Any, **options: Any) -> Agent:
     """Return an agent that runs an object of a framework; `as_agent(object).run()` is a program.
 
     `target` is an object of one of `KINDS`, an async function, the URL of an OpenAI-compatible
-    API (`http://…/v1#MODEL`) or of an A2A agent. A class or a function without parameters that
+    API (`http://…/v1#MODEL`). A class or a function without parameters that
     makes such an object is called. `options` are those of `Options`. Raises `UnknownKind`, a
     `TypeError`, which names the kinds, and `ImportError` for a package that is missing.
     """
@@ -91,7 +68,8 @@ def as_agent(target: Any, **options: Any) -> Agent:
 
 def _bridge_of(target: Any) -> type[BridgedAgent]:
     if isinstance(target, str):
-        return _load(_URLS["an OpenAI-compatible API" if _is_openai(target) else "an A2A agent"])
+        _check_url(target)
+        return _load(_OPENAI_API)
     kind = kind_of(target)
     if kind is not None:
         return _load(kind.bridge)
@@ -116,13 +94,14 @@ def kind_of(target: Any) -> Kind | None:
     return None
 
 
-def _is_openai(url: str) -> bool:
-    if not url.startswith(("http://", "https://")):
-        raise UnknownKind(
-            f"{url!r}: expected an object of a framework, or a URL that begins with http:// or https://"
-        )
+def _check_url(url: str) -> None:
+    """Raise `UnknownKind` for what is no URL of an OpenAI-compatible API."""
     path = url.partition("#")[0].partition("?")[0].rstrip("/")
-    return "#" in url or path.endswith("/v1")
+    if not url.startswith(("http://", "https://")) or not ("#" in url or path.endswith("/v1")):
+        raise UnknownKind(
+            f"{url!r}: expected an object of a framework, or the URL of an OpenAI-compatible API,"
+            " http://…/v1#MODEL"
+        )
 
 
 def _load(place: str) -> type[BridgedAgent]:
@@ -197,5 +176,5 @@ def _unknown(target: Any) -> str:
         nearest = f" The nearest: {kind.name}, an object of the class {' or '.join(kind.classes)}."
     return (
         f"an object of the class {place} cannot be an agent.{nearest} Expected an object of"
-        f" {kinds}; an async function; or the URL of an A2A agent or of an OpenAI-compatible API"
+        f" {kinds}; an async function; or the URL of an OpenAI-compatible API"
     )

@@ -54,6 +54,6 @@ venv pydantic_ai "(3, 11)" pydantic-ai-slim==2.68.0 $bridges
 # shellcheck disable=SC2086  # a list of words
 venv langgraph "(3, 11)" langgraph langgraph-checkpoint-sqlite langchain deepagents $bridges
 # shellcheck disable=SC2086  # a list of words
-venv openai_agents "(3, 11)" openai-agents $bridges
+venv openai_agents "(3, 11)" openai-agents==0.24.0 $bridges
 # shellcheck disable=SC2086  # a list of words
 venv agno "(3, 11)" agno==3.1.0 fastmcp $bridges

@@ -59,6 +59,7 @@ from accord import (
 )
 from accord.types.session import StopReason
 from accord_bridges.bridge import BridgedAgent
+from accord_bridges.failures import is_bad_request
 from accord_bridges.run import Outcome, Question, Run
 
 McpServer: TypeAlias = McpServerStdio | McpServerHttp | McpServerSse
@@ -113,7 +114,7 @@ class PydanticAiAgent(BridgedAgent):
                 await history.keep(messages)
                 raise
             except Exception as error:
-                if not _is_bad_request(error):
+                if not is_bad_request(error):
                     await history.keep(messages)
                 raise
         await history.keep(result.all_messages())
@@ -206,12 +207,6 @@ class _History:
         await asyncio.shield(self._run.remember(stored))
         if self._run.remembered is stored:
             self._run.session.data["pydantic_ai"] = (messages, stored)
-
-
-def _is_bad_request(error: Exception) -> bool:
-    """Return whether the provider refuses what was sent: the next turn must not send it again."""
-    status = getattr(error, "status_code", None)
-    return isinstance(status, int) and 400 <= status < 500 and status not in (401, 403, 408, 429)
 
 
 def _prompt(content: Sequence[ContentBlock]) -> str | list[str | BinaryContent]:
@@ -327,9 +322,11 @@ class _Shown:
         output = part.content
         if more is not None:
             output = [output, *(more if isinstance(more, list | tuple) else (more,))]
-        outcome = _OUTCOMES.get(part.outcome, "failed")
+        # In older releases, such as 2.52, a call to repeat has a part that has no outcome.
+        outcome = _OUTCOMES.get(getattr(part, "outcome", "retried"), "failed")
         if outcome == "failed" and not isinstance(output, str):
-            output = part.model_response_str()
+            text = getattr(part, "model_response_str", None) or part.model_response
+            output = text()
         if isinstance(output, list):
             for each in output[:-1]:
                 await self._run.progress(part.tool_call_id, each)
@@ -366,9 +363,9 @@ class _Shown:
         if isinstance(output, BinaryContent):
             return  # a part of the response
         said = result.response.text or ""
-        if not self._output_tool and (output == said or not isinstance(output, str)):  # noqa: SIM102  # each case has its own rest
-            if isinstance(output, str) or _is_json(said):
-                return
+        is_said = output == said if isinstance(output, str) else _is_json(said)
+        if is_said and not self._output_tool:
+            return
         self._run.message("output")
         await self._run.show(output)
 
@@ -399,9 +396,7 @@ class _LastHandler(HandleDeferredToolCalls[Any]):
 
 
 async def _resolve(
-    run: Run,
-    ctx: RunContext[Any],  # noqa: ARG001  # the framework gives it
-    requests: DeferredToolRequests,
+    run: Run, _: RunContext[Any], requests: DeferredToolRequests
 ) -> DeferredToolResults:
     """Ask the user about the calls that wait for an approval or an answer."""
     results = DeferredToolResults(metadata=requests.metadata)

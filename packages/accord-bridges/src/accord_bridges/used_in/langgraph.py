@@ -43,7 +43,6 @@ from accord_bridges.used_in.agents import (
     answer_of,
 )
 
-__all__ = ("acp_node", "acp_runnable", "acp_tool")
 
 _Step = dict[str, Any]
 _SESSION = "acp_session"

@@ -32,7 +32,6 @@ from accord_bridges.used_in.agents import (
     agent_of,
 )
 
-__all__ = ("AcpModel", "acp_agent", "acp_tool")
 
 PERMISSION = "permission"
 _ALLOWED = "allowed"

@@ -43,7 +43,6 @@ from accord_bridges.used_in.agents import (
     ask,
 )
 
-__all__ = ("AcpModel", "acp_toolset")
 
 SYSTEM = "acp"
 _FINISHED: dict[str, pm.FinishReason] = {
