@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 import accord
-import accord.client.permissions
 from accord import (
     Agent,
     ClientSession,

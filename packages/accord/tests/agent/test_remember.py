@@ -14,6 +14,7 @@ import accord
 from accord import Agent, MemoryStore, SqliteStore, Turn
 from accord.transports.memory import pair
 from agent.harness import BOTH, V2
+from versions import only
 
 
 class _Counts(Agent):
@@ -44,7 +45,7 @@ async def connect(agent: Agent, version: int = V2) -> AsyncGenerator[accord.Conn
     here, there = pair()
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         group.create_task(accord.serve(agent, there))
-        async with accord.connect(here, versions=(version,)) as client:
+        async with accord.connect(here, versions=only(version)) as client:
             yield client
     await agent.aclose()
 

@@ -43,7 +43,6 @@ from accord_bridges.used_in.agents import (
     answer_of,
 )
 
-
 _Step = dict[str, Any]
 _SESSION = "acp_session"
 _AGAIN = (

@@ -32,7 +32,6 @@ from accord_bridges.used_in.agents import (
     agent_of,
 )
 
-
 PERMISSION = "permission"
 _ALLOWED = "allowed"
 _MARK = "acp_"  # begins the ids of messages: the id of the session and a number follow

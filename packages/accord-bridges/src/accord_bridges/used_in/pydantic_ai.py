@@ -43,7 +43,6 @@ from accord_bridges.used_in.agents import (
     ask,
 )
 
-
 SYSTEM = "acp"
 _FINISHED: dict[str, pm.FinishReason] = {
     "end_turn": "stop",

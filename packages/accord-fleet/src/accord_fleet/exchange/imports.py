@@ -65,7 +65,8 @@ async def import_logs(
 ) -> Imported:
     """Make the run `out` of logs, each `LOG` or `NAME=LOG` with a name for its agents.
 
-    `read` yields the attempts of a log, and adds to the notes. `score` names the score that is the verdict; without it, a log must have one. Raises
+    `read` yields the attempts of a log, and adds to the notes. `score` names the score that is the
+    verdict; without it, a log must have one. Raises
     `FleetError` for what is no log, for an attempt that is twice, and if there is none at all.
     """
     samples: list[Sample] = []

@@ -442,17 +442,16 @@ class SessionCore:
         before = self.remembered
         if value == before:
             return
-        keep = None
+        new, keep = value, 0
         if isinstance(value, list) and isinstance(before, list):
-            known = cast("list[Any]", before)
+            known, wanted = cast("list[Any]", before), cast("list[Any]", value)
             keep = next(
-                (n for n, (a, b) in enumerate(zip(known, value, strict=False)) if a != b),
-                min(len(known), len(value)),
+                (n for n, (a, b) in enumerate(zip(known, wanted, strict=False)) if a != b),
+                min(len(known), len(wanted)),
             )
+            new = wanted[keep:]
         # A copy: the caller may change what it has given.
-        update = Remembered(
-            msgspec.json.decode(encode(value[keep:] if keep else value)), keep or None
-        )
+        update = Remembered(msgspec.json.decode(encode(new)), keep or None)
         await self.store_update(update)
         self.remembered = update.after(before)
 
