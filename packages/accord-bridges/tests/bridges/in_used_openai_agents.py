@@ -120,7 +120,8 @@ def test_a_tool_asks_through_the_outer_run():
 PROGRAM = """
     import asyncio, json, os, sys
     sys.path.insert(0, HERE)
-    from in_used_openai_agents import COMMANDS, Runner, RunState, acp_agent, asked
+    from agents import RunState
+    from in_used_openai_agents import COMMANDS, Runner, acp_agent, asked
 
     async def main():
         worker = acp_agent(COMMANDS)

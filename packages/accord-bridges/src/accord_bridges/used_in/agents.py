@@ -351,11 +351,13 @@ class AcpAgent:
         tools = _Tools(self, given)
         setup: dict[str, Any] = {"mcp_servers": self._servers, "tools": tools.servers}
         opened = None
-        if session_id is not None and (
-            agent.supports("load_session") or agent.supports("resume_session")
-        ):
+        loads = agent.supports("load_session")
+        ways = [agent.supports("resume_session"), loads]  # some agents cannot what they advertise
+        for resumes in (way for way, has in zip((True, False), ways, strict=True) if has):
+            if session_id is None or opened is not None:
+                break
             with contextlib.suppress(accord.RequestError):  # the agent has not stored it
-                opened = await agent.load_session(session_id, self.cwd, replay=False, **setup)
+                opened = await agent.load_session(session_id, self.cwd, replay=not resumes, **setup)
         is_known = opened is not None
         if opened is None:
             opened = await agent.new_session(self.cwd, **setup)

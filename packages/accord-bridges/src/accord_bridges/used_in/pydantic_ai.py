@@ -262,6 +262,11 @@ class _Response(StreamedResponse):
         if self.is_waiting:
             self.finish_reason = "tool_call"
             return
+        if turn.rejected and self._of[0] != "text":  # some agents end the turn without a word
+            note = f"[Not allowed: {'; '.join(turn.rejected)}]"
+            place = self._place("text")
+            for event in self._parts_manager.handle_text_delta(vendor_part_id=place, content=note):
+                yield event
         self.finish_reason = _FINISHED.get(turn.stop_reason, "error")
         self.provider_details["stop_reason"] = turn.limit or turn.stop_reason
         self._usage = _usage(turn)
@@ -269,7 +274,7 @@ class _Response(StreamedResponse):
     def _shown(self, event: object) -> Iterator[pm.ModelResponseStreamEvent]:
         manager = self._parts_manager
         match event:
-            case accord.Text(text=text, message_id=message):
+            case accord.Text(text=text, message_id=message) if text:
                 part = self._place("text", message)
                 yield from manager.handle_text_delta(vendor_part_id=part, content=text)
             case accord.Thought(text=text, message_id=message):
