@@ -262,8 +262,8 @@ def test_port_in_use_is_explained(folder: Path) -> None:
 
 
 NOT_SERVED = [
-    (["nowhere:Agent"], "cannot be imported"),
-    (["gardener:AGENT"], "cannot be imported"),
+    (["nowhere:Agent"], "no module nowhere"),
+    (["gardener:AGENT"], "gardener has no 'AGENT'"),
     (["no-such-agent"], "Cannot start no-such-agent: not found in PATH"),
     (["wss://build-7.example"], "accord serve -- accord bridge wss://build-7.example"),
     (["--allow-host", "https://a.example", "gardener:Gardener"], "got 'https://a.example'"),
