@@ -21,7 +21,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "check": ("trace", "terminal", "check"),
     "cli": ("trace", "terminal", "coder", "check"),
     "coder": ("coder",),
-    "fleet": ("trace", "terminal", "fleet"),
+    "fleet": ("trace", "terminal", "fleet", "bridges"),
     "inspector": ("trace", "terminal", "check", "inspector"),
     "otlp": ("trace",),
     "tui": ("trace", "terminal", "chat"),
