@@ -226,7 +226,7 @@ async def test_an_agent_process_learns_the_principal_for_its_budgets(tmp_path: P
     async with served([sys.executable, str(program)]) as address:
         for name in ("ada", "bob"):
             async with raw(address, name) as client:
-                await client.request("initialize")
+                await client.initialize(1)
                 assert (await client.request("_whose"))["result"] == {"principal": name}
 
 
