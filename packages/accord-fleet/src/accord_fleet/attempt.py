@@ -12,9 +12,11 @@ from collections.abc import Awaitable, Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from accord import ClientSession, UsageChanged
+from accord import Budget, ClientSession, UsageChanged
+from accord.client.budget import LimitReached as BudgetReached
+from accord.client.budget import SessionMeter, reports_of
 from accord.client.permissions import Policy, allow, chain, deny
-from accord.errors import AccordError, RequestError, TransportError
+from accord.errors import AccordError, BudgetExceeded, RequestError, TransportError
 from accord.text.excerpt import one_line
 from accord.types.session import SelectOption
 from accord_fleet.agents import (
@@ -38,6 +40,7 @@ from accord_fleet.types import (
     GradedAttempt,
     LimitName,
     LimitReached,
+    Limits,
     Permissions,
     Result,
     Status,
@@ -144,6 +147,7 @@ class _Attempt:
         self._session: ClientSession | None = None
         self._recording: AttemptRecording | None = None
         self._usage = AttemptUsage()
+        self._meter = _meter(item.task.limits)
         self._output_bytes = 0
         self._reason: Exception | None = None  # why the attempt is stopped
         self._timeout: asyncio.Timeout | None = None
@@ -271,6 +275,8 @@ class _Attempt:
             raise AttemptFailed("start", message) from error
         if self._agent.access is not None:
             self._agent.access.begin(self._limits, self._limit)
+        elif not self._spec.unmetered:
+            _require_reports(self._agent, self._limits)
         if (pid := self._agent.pid) is not None:
             limits = self._guards.limits(self._limits)
             self._watching.close()
@@ -326,10 +332,19 @@ class _Attempt:
                 turn_s, self._limit, "turn_s", f"The turn took longer than {turn_s:g} s"
             )
         began = time.perf_counter()
+        meter = self._meter
+        if meter is not None:
+            try:
+                meter.begin_turn()
+            except BudgetExceeded as error:
+                raise LimitReached(_name_of(error.limit), str(error)) from None
+            meter.on_limit = self._budget_reached
         turn = self._session.prompt(prompt, cancel_timeout_s=self._machine.settings.cancel_s)
         try:
             async with turn:
                 async for event in turn:
+                    if meter is not None:
+                        meter.on_event(event)
                     if type(event) is UsageChanged:
                         self._usage.on_context(event.usage)
                         self._check_usage()
@@ -343,6 +358,8 @@ class _Attempt:
         finally:
             if timer is not None:
                 timer.cancel()
+            if meter is not None:
+                meter.end_turn()
             self._turns_s.append(time.perf_counter() - began)
             if turn.stop_reason is not None and turn.error is None:
                 self._stop_reasons.append(turn.stop_reason)
@@ -431,6 +448,9 @@ class _Attempt:
     def _limit(self, limit: LimitName, message: str) -> None:
         self._stop(LimitReached(limit, message))
 
+    def _budget_reached(self, reached: BudgetReached) -> None:
+        self._limit(_name_of(reached), str(reached))
+
     def _overrun(self, limit: LimitName, message: str) -> None:
         """Stop at once: what the agent uses is missing for others."""
         self._limit(limit, message)
@@ -469,6 +489,37 @@ class _Attempt:
     def stderr_line(self, line: str) -> None:
         """Keep the end of stderr."""
         self._stderr.add(line)
+
+
+def _meter(limits: Limits) -> SessionMeter | None:
+    """Return what counts the tool calls and files of an attempt, None without such limits."""
+    calls, files = limits.tool_calls, limits.changed_files
+    if calls is None and files is None:
+        return None
+    return SessionMeter((Budget(tool_calls=calls, changed_files=files, per="session"),))
+
+
+def _name_of(reached: BudgetReached) -> LimitName:
+    return "tool_calls" if reached.name == "tool_calls" else "changed_files"
+
+
+def _require_reports(agent: RunningAgent, limits: Limits) -> None:
+    """Raise `AttemptFailed` for a limit of what an agent does not report, and nothing counts."""
+    connected = agent.agent
+    reports = reports_of(connected.info.name, connected.remote.initialized.meta)
+    missing = [
+        name
+        for name, limit in (("tokens", limits.tokens), ("cost", limits.cost))
+        if limit is not None and name not in reports
+    ]
+    if missing:
+        what = " and ".join(missing)
+        raise AttemptFailed(
+            "start",
+            f"The agent {agent.spec.name!r} is not known to report its {what}, so a limit of {what}"
+            " has no effect. Limit turn_s, tool_calls or changed_files, name the provider of the"
+            " agent, or allow it with `unmetered = true`",
+        )
 
 
 def _exited(error: TransportError, when: str) -> AttemptFailed:

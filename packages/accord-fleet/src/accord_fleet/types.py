@@ -49,6 +49,8 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Versions of the protocol that are offered."""
     warm: bool = True
     """Whether one process serves several attempts, each in a new session."""
+    unmetered: bool = False
+    """Whether it may have limits of tokens and cost although it is not known to report them."""
 
     @property
     def token_variable(self) -> str:
@@ -71,7 +73,15 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 # Limits.
 
 LimitName = Literal[
-    "turn_s", "wall_s", "output_bytes", "memory_bytes", "processes", "tokens", "cost"
+    "turn_s",
+    "wall_s",
+    "output_bytes",
+    "memory_bytes",
+    "processes",
+    "tokens",
+    "cost",
+    "tool_calls",
+    "changed_files",
 ]
 
 
@@ -92,6 +102,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Tokens of all turns, as the agent reports them or the model gateway counts them."""
     cost: float | None = None
     """Cost of all turns in the currency that the agent reports."""
+    tool_calls: int | None = None
+    """Tool calls of all turns."""
+    changed_files: int | None = None
+    """Files that the agent shows as changed in its tool calls."""
 
 
 # Results.

@@ -11,6 +11,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from accord import Agent, Turn
 from accord.client.permissions import allow
@@ -257,6 +258,36 @@ async def test_limits_of_tokens_and_cost() -> None:
     assert "120 tokens of 100" in tokens.failure.message
     assert cost.failure is not None
     assert (cost.failure.limit, cost.stop_reasons) == ("cost", ("end_turn", "cancelled"))
+
+
+async def test_limits_of_tool_calls_and_changed_files() -> None:
+    calls, files, both = await results(
+        [
+            task("changes 9", name="t1", limits=Limits(tool_calls=2)),
+            task("changes 2", "changes 9", name="t2", limits=Limits(changed_files=4)),
+            task("changes 2", name="t3", limits=Limits(tool_calls=2, changed_files=2)),
+        ],
+        cancel_s=40.0,
+    )
+    assert calls.failure is not None
+    assert (calls.status, calls.failure.limit) == ("limit", "tool_calls")
+    assert "3 tool calls of 2 tool calls" in calls.failure.message
+    assert files.failure is not None
+    assert (files.failure.limit, files.stop_reasons) == ("changed_files", ("end_turn", "cancelled"))
+    assert both.status == "finished"
+
+
+async def test_an_agent_that_does_not_report_what_is_limited_is_refused() -> None:
+    limited = task("tokens 60", limits=Limits(tokens=100, cost=1.0))
+    spec = raw("unmetered")
+    refused = await result(limited, spec)
+    assert refused.failure is not None
+    assert (refused.status, refused.failure.where) == ("failed", "start")
+    assert f"The agent {spec.name!r} is not known to report its tokens and cost" in (
+        refused.failure.message
+    )
+    allowed = await result(limited, structs.replace(spec, unmetered=True))
+    assert allowed.status == "finished"
 
 
 async def test_permissions_are_those_of_the_task_then_those_of_the_run() -> None:

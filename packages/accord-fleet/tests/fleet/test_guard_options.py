@@ -144,6 +144,7 @@ def test_budget_is_the_limits_of_each_attempt() -> None:
         {"cost": 2, "turn_s": 600, "tokens": 200_000, "wall_s": 3600}, []
     )  # fmt: skip
     assert words_of_budget(None) == []
-    for text in ("files=3", "cost=2/day", "cost=2 EUR"):
+    assert words_of_budget("files=3, tools=1k/session") == ["changed_files=3", "tool_calls=1000"]
+    for text in ("files=3/day", "cost=2/day", "cost=2 EUR"):
         with pytest.raises(ValueError, match="expected"):
             words_of_budget(text)

@@ -24,6 +24,7 @@ from accord.schema import json_schema
 from accord.text.lenient_json import is_array, is_object
 from accord.text.redact import MASK
 from accord.text.secrets import redacted_argv
+from accord.types.steering import STEERING, is_advertised
 from accord.v1 import METHODS as METHODS_V1
 from accord.v2 import METHODS as METHODS_V2
 from accord_inspector.faults import Fault, Faults
@@ -78,13 +79,24 @@ def capability_panel(side: Side, sent: dict[str, Any], version: int) -> SidePane
     found = offered if is_object(offered) else {}
     type_name = "AgentCapabilities" if side == "agent" else "ClientCapabilities"
     auth_methods = sent.get("authMethods")
+    rows = list(_rows(name, type_name, found, side, _DEPTH))
+    if side == "agent":
+        rows.append(_steering_row(sent.get("_meta")))
     return SidePanel(
         side,
         sent.get("protocolVersion"),
         sent.get("info", sent.get(f"{side}Info")),
         auth_methods if is_array(auth_methods) else [],
-        list(_rows(name, type_name, found, side, _DEPTH)),
+        rows,
     )
+
+
+def _steering_row(meta: Any) -> CapabilityRow:
+    """Return the row of an extension that agents advertise beside their capabilities."""
+    meaning = "The agent takes messages while it works (an extension)."
+    value = meta.get("steering") if is_object(meta) else None
+    offered = is_advertised(meta)
+    return CapabilityRow("_meta.steering", offered, True, meaning, [STEERING], value)
 
 
 def _rows(

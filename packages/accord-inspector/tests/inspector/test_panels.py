@@ -45,6 +45,10 @@ def test_capabilities_of_v1_are_listed_with_meaning_methods_and_unknown_ones() -
     unknown = {path for path, row in rows.items() if not row.known}
     assert unknown == {"promptCapabilities.smell", "teleport"}
     assert rows["teleport"].value == {"range": 3}
+    assert not rows["_meta.steering"].offered
+    steered = capability_panel("agent", {**sent, "_meta": {"steering": {"supported": True}}}, 1)
+    assert steered.rows[-1].offered
+    assert steered.rows[-1].methods == ["_session/steering"]
 
 
 def test_capabilities_of_v2_and_of_a_client_are_listed() -> None:

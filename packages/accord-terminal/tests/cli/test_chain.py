@@ -181,3 +181,18 @@ async def test_chain_keeps_an_agent_within_limits(tmp_path: Path) -> None:
         async with session.prompt("echo more") as turn:
             assert await turn.wait() == "max_turn_requests"
         assert "the prompt was not sent" in turn.text
+
+
+async def test_a_chain_of_a_server_counts_the_days_of_each_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACCORD_STATE", str(tmp_path))
+    # As `accord serve` starts it for the connections of two users.
+    for user, left in (("ada", True), ("ada", False), ("bob", True)):
+        monkeypatch.setenv("ACCORD_PRINCIPAL", user)
+        limited = [*CHAIN, "--budget", "cost=0.1/day", AGENT]
+        async with asyncio.timeout(30), connect(limited) as agent:
+            session = await agent.new_session(".")
+            async with session.prompt("usage") as turn:
+                await turn.wait()
+            assert ("the prompt was not sent" not in turn.text) is left, user

@@ -35,7 +35,8 @@ def main(way: str) -> None:
         request = json.loads(line)
         match request.get("method"):
             case "initialize":
-                answer(request, result=INITIALIZED)
+                meta = {"_meta": {"steering": {"supported": True}}} if way == "login" else {}
+                answer(request, result={**INITIALIZED, **meta})
             case "session/new" if way == "login":
                 answer(request, error={"code": -32000, "message": "Log in first"})
             case "session/new" if way == "refuses":

@@ -65,6 +65,7 @@ def test_known_quirks_are_shown_with_what_accord_does(capsys: Out) -> None:
     known = "unannounced-tool-call (known of this agent): announces a tool call only in"
     assert known in " ".join(out.split())
     assert "Accord creates the tool call from that message" in out
+    assert "Steering  not advertised; messages wait" in out
 
 
 @quirk("noise-on-stdout")
@@ -83,6 +84,7 @@ def test_login_that_is_required_is_no_failure(capsys: Out) -> None:
     status, found = probed("login", capsys)
     assert (status, found["login"]) == (0, "required")
     assert found["logins"][0]["id"] == "key"
+    assert found["steered"] is True
     assert "\x1b" not in found["logins"][0]["name"]
 
 

@@ -28,6 +28,17 @@ class Stored(Agent):
 Stored().run()
 """
 
+WHOSE = """
+import os
+from accord import Agent
+
+class Whose(Agent):
+    async def extension_request(self, method, params, client):
+        return {"principal": os.environ.get("ACCORD_PRINCIPAL")}
+
+Whose().run()
+"""
+
 
 class Stored(Recording):
     unstable = True
@@ -207,6 +218,16 @@ async def test_sessions_that_a_process_names_to_the_client_can_be_used(tmp_path:
         async with raw(address, "bob") as bob:
             await bob.request("initialize")
             assert (await bob.request("_x", sessionId="b"))["error"]["code"] == -32002
+
+
+async def test_an_agent_process_learns_the_principal_for_its_budgets(tmp_path: Path) -> None:
+    program = tmp_path / "agent.py"
+    program.write_text(WHOSE)
+    async with served([sys.executable, str(program)]) as address:
+        for name in ("ada", "bob"):
+            async with raw(address, name) as client:
+                await client.initialize(1)
+                assert (await client.request("_whose"))["result"] == {"principal": name}
 
 
 async def test_single_token_sees_the_whole_store() -> None:

@@ -102,12 +102,12 @@ def guard_options(command: Callable[..., Any]) -> Callable[..., Any]:
     multiple=True,
     metavar="NAME=VALUE",
     help="For tasks without their own: turn_s, wall_s, output_bytes, memory_bytes (2g), "
-    "processes, tokens, cost; `none` is unlimited.",
+    "processes, tokens, cost, tool_calls, changed_files; `none` is unlimited.",
 )
 @click.option(
     "--budget",
     metavar="LIMITS",
-    help="The same for each attempt, as other commands take it: cost=2, tokens=200k, time=10m.",
+    help="The same for each attempt, as other commands take it: cost=2, tool_calls=50, time=10m.",
 )
 @click.option("--allow", multiple=True, metavar="RULE", help="Allow what matches: edit, execute:*.")
 @click.option("--deny", multiple=True, metavar="RULE", help="Reject what matches, before --allow.")

@@ -163,17 +163,14 @@ def words_of_budget(text: str | None) -> list[str]:
             if value is None:
                 continue
             seconds = "turn_s" if budget.per == "turn" else "wall_s"
-            word = {"tokens": "tokens", "cost": "cost", "seconds": seconds}.get(name)
-            if word is None or budget.per == "day":
-                raise ValueError(
-                    f"expected tokens, cost or time of a turn or session, got {name}/{budget.per}"
-                )
+            if budget.per == "day":
+                raise ValueError(f"expected limits of a turn or session, got {name}/day")
             if name == "cost" and budget.currency != "USD":
                 raise ValueError(
                     f"expected a cost without a currency, got {budget.currency}: it is that of the"
                     " prices, or of the agent"
                 )
-            words.append(f"{word}={value:.15g}")
+            words.append(f"{seconds if name == 'seconds' else name}={value:.15g}")
     return words
 
 

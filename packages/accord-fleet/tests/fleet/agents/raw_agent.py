@@ -183,6 +183,12 @@ def run(session, text):
             amount = float(rest)
             usage(session, 1000, amount)
             cancelled.wait(0 if amount < 100 else None)
+        case "changes":
+            for number in range(int(rest)):
+                diff = {"type": "diff", "path": f"/f{number}", "newText": ""}
+                call = {"toolCallId": f"c{number}", "title": "Change", "content": [diff]}
+                update(session, sessionUpdate="tool_call", **call)
+            cancelled.wait(None if int(rest) > 2 else 0)
         case "edit":
             call = {"toolCallId": "c1", "title": "Edit", "kind": "edit"}
             options = [
@@ -224,9 +230,10 @@ def handle(message):
         case "initialize":
             if "silent" in sys.argv:
                 return
-            send(
-                {"id": number, "result": {"protocolVersion": 1, "agentCapabilities": SESSION_CLOSE}}
-            )
+            result = {"protocolVersion": 1, "agentCapabilities": SESSION_CLOSE}
+            if "unmetered" not in sys.argv:
+                result["_meta"] = {"accord": {"reports": ["tokens", "cost"]}}
+            send({"id": number, "result": result})
         case "session/new":
             if "no-session" in sys.argv:
                 error = {"code": -32000, "message": "Log in first"}

@@ -29,6 +29,7 @@ from accord.rules.quirks import quirks_of, tolerates
 from accord.text.secrets import redacted_argv, redacted_text
 from accord.transports.process import process
 from accord.transports.registry import is_url
+from accord.types.steering import is_advertised
 from accord.version import __version__
 from accord_terminal.toolkit.agent_names import (
     MISSING,
@@ -174,6 +175,7 @@ class Probe(Struct, kw_only=True):
     login: str | None = None  # "required", or "not required" (or already logged in)
     logins: list[Login] = []
     offers: list[str] = []
+    steered: bool | None = None  # whether it takes messages while it works
     capabilities: Any = None
     noise: list[str] = []  # lines on stdout that are not JSON
     stderr: list[str] = []
@@ -267,6 +269,7 @@ def _describe(found: Probe, connected: ConnectedAgent) -> None:
     found.offers = [name for name in _OFFERED if connected.supports(name)]
     found.offers += [kind for kind in _CONTENT if connected.supports_content(kind)]
     said = msgspec.to_builtins(connected.remote.initialized)
+    found.steered = is_advertised(connected.remote.initialized.meta)
     found.capabilities = said.get("agentCapabilities", said.get("capabilities"))
 
 
@@ -360,6 +363,7 @@ def agent_lines(found: Probe, columns: int) -> Iterator[str]:
         if found.login == "required" and found.logins:
             yield from _row("", f"accord agents login {found.name}", columns)
         yield from _row("Supports", ", ".join(found.offers) or "no optional methods", columns)
+        yield from _row("Steering", _steering(found), columns)
     for heading, lines in (("Stdout", found.noise), ("Stderr", found.stderr)):
         for number, line in enumerate(lines):
             yield from _row(heading if number == 0 else "", line, columns)
@@ -367,6 +371,14 @@ def agent_lines(found: Probe, columns: int) -> Iterator[str]:
         when = "seen now" if row.seen else "known of this agent"
         yield from _row("Quirks" if number == 0 else "", f"{row.id} ({when}): {row.does}", columns)
         yield from _row("", f"Accord {row.response}", columns)
+
+
+def _steering(found: Probe) -> str:
+    if found.steered:
+        return "it takes messages while it works"
+    if found.protocol == 2:
+        return "not advertised; it may take a second prompt while it works"
+    return "not advertised; messages wait for the end of the turn, or cancel it"
 
 
 def _hint(found: Probe) -> str | None:
