@@ -376,11 +376,10 @@ def import_run(logs: tuple[str, ...], out: str, score: str | None) -> int:
     import asyncio
 
     from accord_fleet.exchange.imports import import_logs
-    from accord_fleet.exchange.logs import read_log
     from accord_trace.summary import counted
 
     try:
-        done = asyncio.run(import_logs(logs, out, read_log, score=score))
+        done = asyncio.run(import_logs(logs, out, score=score))
     except AccordError as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:

@@ -22,7 +22,7 @@ from accord.text.lenient_json import is_object
 from accord_bridges.atif import trajectory_of
 from accord_fleet.dataset.dataset import Dataset
 from accord_fleet.exchange.conversation import conversation_of
-from accord_fleet.exchange.imports import (
+from accord_fleet.exchange.samples import (
     Sample,
     own_metadata,
     own_of,

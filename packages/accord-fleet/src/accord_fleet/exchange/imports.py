@@ -2,48 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any
 
 import msgspec
 
 from accord.text.excerpt import excerpt
 from accord_fleet.dataset.run_file import count_tasks
 from accord_fleet.dataset.writer import DatasetWriter
+from accord_fleet.exchange.samples import Sample, plain_name, task_id
 from accord_fleet.plan import Plan
-from accord_fleet.types import AgentSpec, FleetError, Result, Task, Verdict
+from accord_fleet.types import AgentSpec, FleetError, Verdict
 
-OWN = "accord_fleet"
-"""The key, in the metadata of a log, of what an export adds for an exact import."""
 _MOST_SHOWN = 5
-
-
-class Sample(msgspec.Struct, kw_only=True):
-    """One attempt of a log."""
-
-    place: str
-    """Its log, for messages."""
-    dataset: str
-    """What its evaluator calls the set of tasks."""
-    command: tuple[str, ...]
-    """The command of the agent, if the log has it."""
-    task: Task
-    result: Result
-    """Without a verdict, unless it has no scores."""
-    scores: dict[str, Any]
-    """Values by the name of a scorer; that of a part of a value is `SCORER/PART`."""
-    reasons: dict[str, str] = {}
-    """What a scorer says for its score, by the same names."""
-    verdict: Verdict | None = None
-    """What an export wrote for the score, if nobody has changed that since."""
-    is_exported: bool = False
-    """Whether `accord fleet export` wrote it, so that the task and the result are exact."""
 
 
 class Imported(msgspec.Struct, kw_only=True):
@@ -56,24 +31,17 @@ class Imported(msgspec.Struct, kw_only=True):
     """What the logs lack."""
 
 
-# Yields the attempts of a log, and adds what the user should know to the notes.
-ReadLog: TypeAlias = Callable[[Path, list[str]], Iterator[Sample]]
-
-
-async def import_logs(
-    words: Sequence[str], out: str, read: ReadLog, *, score: str | None = None
-) -> Imported:
+async def import_logs(words: Sequence[str], out: str, *, score: str | None = None) -> Imported:
     """Make the run `out` of logs, each `LOG` or `NAME=LOG` with a name for its agents.
 
-    `read` yields the attempts of a log, and adds to the notes. `score` names the score that is the
-    verdict; without it, a log must have one. Raises
+    `score` names the score that is the verdict; without it, a log must have one. Raises
     `FleetError` for what is no log, for an attempt that is twice, and if there is none at all.
     """
     samples: list[Sample] = []
     notes: list[str] = []
     for word in words:
         name, path = _named(word)
-        found = list(read(path, notes))
+        found = list(_read(path, notes))
         _judge(found, path, score)
         if name is not None:
             for one in found:
@@ -110,6 +78,30 @@ def _named(word: str) -> tuple[str | None, Path]:
     if plain_name(name) != name:
         raise FleetError(f"Expected NAME=LOG with letters, digits, '.', '_' and '-', got {word!r}")
     return name, Path(path)
+
+
+def _read(path: Path, notes: list[str]) -> Iterator[Sample]:
+    """Yield the attempts of a log, a folder of logs, or a job."""
+    if not path.exists():
+        raise FleetError(f"{path} does not exist: expected a log of inspect-ai or a job of Harbor")
+    if path.is_file():
+        from accord_fleet.exchange.inspect_log import read_inspect_log
+
+        yield from read_inspect_log(path, notes)
+        return
+    from accord_fleet.exchange.harbor_job import is_harbor_job, read_harbor_job
+
+    if is_harbor_job(path):
+        yield from read_harbor_job(path, notes)
+        return
+    logs = sorted(path.glob("*.eval"))
+    if not logs:
+        raise FleetError(
+            f"{path} is no log: expected a file .eval or .json of inspect-ai, a folder with files "
+            ".eval, or a job of Harbor (a folder with trials that have a result.json)"
+        )
+    for log in logs:
+        yield from _read(log, notes)
 
 
 # Verdicts.
@@ -186,54 +178,6 @@ def _finite(scores: Mapping[str, Any]) -> dict[str, Any]:
         name: str(value) if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in scores.items()
     }
-
-
-def flat_scores(scores: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values by name, with the parts of values that are objects under names of their own."""
-    found: dict[str, Any] = {}
-    for name, value in scores.items():
-        if isinstance(value, Mapping):
-            parts = cast("Mapping[str, Any]", value)
-            found.update({f"{name}/{part}": one for part, one in parts.items()})
-        else:
-            found[name] = value
-    return found
-
-
-# Names.
-
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
-
-
-def plain_name(text: str) -> str:
-    """Return a text as the name of an agent."""
-    return _UNSAFE.sub("-", text).strip("-._")[:100] or "agent"
-
-
-def task_id(text: str) -> str:
-    """Return a text as the id of a task; different texts have different ids."""
-    plain = _UNSAFE.sub("_", text).lstrip(".")
-    if plain == text and 0 < len(text) <= 200:
-        return text
-    return f"{plain[:180]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-
-
-def own_of(metadata: Mapping[str, Any]) -> tuple[Task, Result] | None:
-    """Return the task and the result that an export has left in metadata; None if it has not."""
-    try:
-        found: Any = metadata[OWN]
-        return msgspec.convert(found["task"], Task), msgspec.convert(found["result"], Result)
-    except (KeyError, TypeError, msgspec.ValidationError):
-        return None
-
-
-_NOT_EXPORTED = ("env", "files", "mcp_servers")  # they may have secrets
-
-
-def own_metadata(task: Task, result: Result) -> dict[str, Any]:
-    """Return what `own_of` reads: everything of an attempt but what its task gives the agent."""
-    bare = msgspec.structs.replace(task, env={}, files={}, mcp_servers=())
-    return {OWN: {"task": msgspec.to_builtins(bare), "result": msgspec.to_builtins(result)}}
 
 
 def _tell_tasks_apart(samples: Iterable[Sample]) -> None:

@@ -18,7 +18,7 @@ from accord.text.excerpt import excerpt
 from accord_bridges.atif import filled
 from accord_fleet.dataset.dataset import Dataset
 from accord_fleet.exchange.conversation import Conversation, conversation_of
-from accord_fleet.exchange.imports import (
+from accord_fleet.exchange.samples import (
     OWN,
     Sample,
     flat_scores,
