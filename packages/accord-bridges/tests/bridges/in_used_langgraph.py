@@ -1,4 +1,4 @@
-"""ACP agents in LangGraph; run by test_used_in.py."""
+"""ACP agents in LangGraph; run by test_frameworks.py."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
 
 from accord.client.permissions import allow
-from accord_bridges.used_in.agents import AcpAgent, AcpAgentError
+from accord_bridges.used_in import AcpAgent, AcpAgentError
 from accord_bridges.used_in.langgraph import acp_node, acp_runnable, acp_tool
 
 HERE = Path(__file__).parent

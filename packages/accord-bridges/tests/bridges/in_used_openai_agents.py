@@ -1,4 +1,4 @@
-"""ACP agents in the OpenAI Agents SDK; run by test_used_in.py."""
+"""ACP agents in the OpenAI Agents SDK; run by test_frameworks.py."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from openai.types.responses import (
 )
 
 from accord.client.permissions import allow
-from accord_bridges.used_in.agents import AcpAgent, AcpAgentError
+from accord_bridges.used_in import AcpAgent, AcpAgentError
 from accord_bridges.used_in.openai_agents import acp_agent, acp_tool
 
 agents.set_tracing_disabled(True)
@@ -73,6 +73,7 @@ def test_permissions_are_interruptions():
     rules = acp_agent(AcpAgent(COMMANDS, permissions=allow("edit:a")), asks=False)
     said = Runner.run_sync(rules, "edit b").final_output
     assert said == "skipped b. \n\n[Not allowed: b]"
+    assert Runner.run_sync(rules, "ask b").final_output == "[Not allowed: b]"
 
 
 def test_sessions_usage_tools_and_streaming(tmp_path: Path):

@@ -1,4 +1,4 @@
-"""`AcpModel` in pydantic-ai; run by test_used_in.py."""
+"""`AcpModel` in pydantic-ai; run by test_frameworks.py."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ from pydantic_ai.exceptions import ModelAPIError, OutputTokenLimitExceeded
 from pydantic_ai.models.test import TestModel
 
 from accord.client.permissions import allow
-from accord_bridges.used_in.agents import AcpAgent
+from accord_bridges.used_in import AcpAgent
 from accord_bridges.used_in.pydantic_ai import AcpModel, acp_toolset
 
 SCRIPT = [sys.executable, "-m", "accord", "agent", "script"]
@@ -91,6 +91,11 @@ def test_each_branch_of_a_history_has_a_session():
     assert len({*sessions(on.all_messages()), *sessions(other.all_messages())}) == 2
     third = agent.run_sync("count", message_history=on.all_messages())
     assert third.output == "That is prompt 3."
+
+
+def test_a_rejected_turn_without_text_says_what_was_rejected():
+    done = Agent(AcpModel(commands)).run_sync("ask a")
+    assert done.output == "[Not allowed: a]"
 
 
 def test_rules_and_askers_decide_about_permissions():

@@ -1,6 +1,7 @@
 """The bridges to frameworks and evaluators, with the real ones, in environments of their own.
 
-`install.sh` makes the environments; what is tested in `.venvs/NAME` is in `in_NAME.py`.
+`install.sh` makes the environments; what is tested in `.venvs/NAME` is in `in_NAME.py`, and in
+`in_used_NAME.py` for ACP agents in a framework.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ pytestmark = [pytest.mark.programs, pytest.mark.timeout(900)]
 
 @pytest.mark.parametrize("name", NAMES)
 def test_bridge_with_the_real_framework(name: str, tmp_path: Path):
-    python = HERE / ".venvs" / name / "bin" / "python"
+    environment = name.removeprefix("used_")
+    python = HERE / ".venvs" / environment / "bin" / "python"
     if not python.exists():
-        pytest.skip(f"{name} is not installed: sh {HERE.relative_to(Path.cwd())}/install.sh")
+        pytest.skip(f"{environment} is not installed: sh {HERE.relative_to(Path.cwd())}/install.sh")
     if name == "harbor" and shutil.which("bwrap") is None:
         pytest.skip("bubblewrap is not installed")
     done = subprocess.run(

@@ -1,7 +1,7 @@
 """An agent for the tests of agents in frameworks: each line of a prompt is a command.
 
 `call NAME JSON` calls a tool of the client, several in a line joined by ` & ` at once; `edit TITLE`
-asks for permission; `count` says how many prompts the session has had; `die` ends the process.
+asks for permission, and `ask TITLE` says nothing then; `count` says how many prompts the session has had; `die` ends the process.
 Without any command, it says an object in JSON.
 """
 
@@ -18,7 +18,7 @@ class Commands(Agent):
     mcp_transports = frozenset({"acp", "http"})
 
     async def prompt(self, turn: Turn) -> None:
-        commands = {"call", "edit", "count", "show", "say", "wait", "die"}
+        commands = {"call", "edit", "ask", "count", "show", "say", "wait", "die"}
         if commands.isdisjoint(line.partition(" ")[0] for line in turn.text.splitlines()):
             await turn.say('{"name": "Rome"}')
         for line in turn.text.splitlines():
@@ -32,6 +32,9 @@ class Commands(Agent):
                     async with turn.tool(rest, kind="edit", raw_input={"file": rest}) as call:
                         did = "did" if await call.permission() else "skipped"
                         await turn.say(f"{did} {rest}. ")
+                case "ask":
+                    async with turn.tool(rest, kind="edit", raw_input={"file": rest}) as call:
+                        await call.permission()
                 case "count":
                     of_user = [
                         one

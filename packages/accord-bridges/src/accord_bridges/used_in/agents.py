@@ -1,10 +1,8 @@
 """An ACP agent for programs that are written with a framework: one process, many sessions.
 
-The agent is served in a thread of its own, so that it outlives the event loop of a caller: programs
-that call `asyncio.run` or a framework's `run_sync` again and again talk to the same sessions.
-A turn is a queue that its caller reads. It contains what the agent needs from the caller, too: a
-permission (`Asked`), and a call of a tool of the caller (`Called`). The agent waits for the answer,
-so a turn can be left and continued, as long as the process lives.
+The agent is served in the thread of `turns`, so that it outlives the event loop of a caller:
+programs that call `asyncio.run` or a framework's `run_sync` again and again talk to the same
+sessions.
 """
 
 from __future__ import annotations
@@ -12,46 +10,42 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
-import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from msgspec import Struct
 
 import accord
 from accord.client.connect import AgentCommand, ConnectOptions
 from accord.client.events import Event
-from accord.client.permissions import AsyncPolicy, Policy, chain, policies_of
+from accord.client.permissions import Policy, chain, policies_of
 from accord.errors import AccordError, AuthRequired, StartError, TransportError
 from accord.transports.command_line import argv_of
 from accord.types.content import ContentBlock
 from accord.types.mcp import McpServer
+from accord_bridges.used_in.turns import (
+    AcpAgentError,
+    Asked,
+    Called,
+    Turn,
+    agents_loop,
+    answer_of,
+    there,
+)
 
 if TYPE_CHECKING:
     from mcp.server import Server
 
 __all__ = (
     "AcpAgent",
-    "AcpAgentError",
     "AgentOptions",
-    "Asked",
-    "Called",
     "CallerTool",
-    "Turn",
     "agent_of",
-    "answer_of",
     "ask",
 )
 
-T = TypeVar("T")
-
 SERVER = "caller"  # the name of the MCP server with the caller's tools
-_QUEUED = 1000  # items of a turn that wait for the caller; then the agent is not read any more
-_TOGETHER_S = 0.02  # calls of tools that arrive within this time are answered together
-
-
-class AcpAgentError(RuntimeError):
-    """The agent could not be started, has ended, needs a login or failed; the text says which."""
+_running: set[AcpAgent] = set()
 
 
 class AgentOptions(ConnectOptions, total=False):
@@ -77,134 +71,6 @@ class CallerTool(Struct, frozen=True):
     schema: dict[str, Any]
 
 
-class Asked:
-    """A permission request; the agent waits for `answer`."""
-
-    def __init__(self, request: accord.PermissionRequest, turn: Turn) -> None:
-        self.request = request
-        self.is_allowed: bool | None = None
-        self._turn = turn
-        self.decision: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-    @property
-    def title(self) -> str:
-        """What the agent wants to do, in one line."""
-        request, call = self.request, self.request.tool_call
-        return (call.title if call else "") or request.title or request.command or "?"
-
-    def answer(self, decision: str) -> None:
-        """Answer with a decision of a policy; what is not allowed is in `Turn.rejected`."""
-        self.is_allowed = decision.startswith("allow")
-        if not self.is_allowed:
-            self._turn.rejected.append(self.title)
-        _answer(self.decision, decision)
-
-    async def decide(self) -> bool:
-        """Answer by the policies of the agent; return whether one of them has decided."""
-        decision = await self._turn.policy(self.request)
-        if decision is None:
-            return False
-        if isinstance(decision, accord.PermissionOption):
-            allows, always = decision.allows, decision.is_remembered
-            decision = ("allow" if allows else "reject") + ("_always" if always else "")
-        self.answer(decision)
-        return True
-
-
-class Called:
-    """A call of a tool of the caller; the agent waits for `answer`."""
-
-    def __init__(self, call_id: str, name: str, arguments: dict[str, Any]) -> None:
-        self.id, self.name, self.arguments = call_id, name, arguments
-        self.result: asyncio.Future[tuple[str, bool]]
-        self.result = asyncio.get_running_loop().create_future()
-
-    def answer(self, text: str, *, is_error: bool = False) -> None:
-        """Return the result to the agent."""
-        _answer(self.result, (text, is_error))
-
-
-Item: TypeAlias = Event | Asked | Called
-
-
-class Turn:
-    """A prompt that the agent works on; its caller reads `items` up to the end."""
-
-    def __init__(self, session: _Session, policy: AsyncPolicy) -> None:
-        self.session_id: str = session.id
-        self.policy = policy
-        self.is_ended = False
-        self.stop_reason: str = ""
-        self.usage: accord.TokenUsage | None = None
-        self.cost: float | None = None  # of this turn, in dollars
-        self.rejected: list[str] = []  # titles of what was not allowed
-        self.limit: str = ""  # the limit of the budget that it has reached
-        self.error: AcpAgentError | None = None
-        self.waiting: dict[str, Called] = {}  # calls that the agent waits for, by their ids
-        self.context: dict[str, Any] = {}  # what the caller keeps with the turn
-        self._session = session
-        self._items: list[Item] = []
-        self._is_left = False
-        self._changed = asyncio.Event()  # of the items
-        self._room = asyncio.Event()
-
-    async def read(self) -> Sequence[Item]:
-        """Wait for items and return them, none after the end. Raises `AcpAgentError`."""
-        items = await _there(self._read())
-        if not items and self.error is not None:
-            raise self.error
-        return items
-
-    def cancel(self) -> None:
-        """Cancel the turn, from any thread; a next turn of the session waits for its end."""
-        _loop().call_soon_threadsafe(self.leave)
-
-    # The rest runs in the thread of the agents.
-
-    async def _read(self) -> Sequence[Item]:
-        while not self._items and not self.is_ended:
-            self._changed.clear()
-            await self._changed.wait()
-        if any(isinstance(item, Called) for item in self._items) and not self.is_ended:
-            await asyncio.sleep(_TOGETHER_S)
-        items, self._items = self._items, []
-        self._room.set()
-        return items
-
-    async def put(self, item: Item) -> None:
-        """Add an item; wait while the caller does not read."""
-        while len(self._items) >= _QUEUED and not self._is_left:
-            self._room.clear()
-            await self._room.wait()
-        if isinstance(item, Called):
-            self.waiting[item.id] = item
-        if not self._is_left:
-            self._items.append(item)
-            self._changed.set()
-        elif isinstance(item, Asked):
-            item.decision.set_result("cancel")
-        elif isinstance(item, Called):
-            item.result.set_result(("The caller has cancelled the turn.", True))
-
-    def leave(self) -> None:
-        """Drop what follows, answer what the agent waits for, and cancel the prompt."""
-        if self.is_ended or self._is_left:
-            return
-        self._is_left = True
-        self._room.set()
-        for item in [*self._items, *self.waiting.values()]:
-            future = getattr(item, "decision", None) or getattr(item, "result", None)
-            if future is not None and not future.done():
-                cancelled: Any = ("The caller has cancelled the turn.", True)
-                future.set_result("cancel" if isinstance(item, Asked) else cancelled)
-        self._session.cancel()
-
-    def end(self, error: AcpAgentError | None) -> None:
-        """Set the end: nothing more is added."""
-        self.error, self.is_ended = error, True
-        self._changed.set()
-
-
 class _Session:
     """An open session, and its running turn."""
 
@@ -219,6 +85,13 @@ class _Session:
         if self.task is not None and not self.task.done():
             self.task.cancel()  # leaving the block of a turn by an exception cancels it
 
+    async def leave(self) -> None:
+        """Cancel the running turn, if there is one, and wait for its end."""
+        if self.task is not None and not self.task.done():
+            if self.turn is not None:
+                self.turn.leave()
+            await asyncio.wait([self.task])
+
     async def run(self, turn: Turn, contents: Sequence[ContentBlock], name: str) -> None:
         """Run a turn up to its end."""
         error: AcpAgentError | None = None
@@ -228,7 +101,7 @@ class _Session:
                     await turn.put(event)
             turn.stop_reason, turn.usage = str(running.stop_reason), running.token_usage
             turn.limit = "" if running.limit is None else str(running.limit)
-        except AccordError as failure:
+        except Exception as failure:  # noqa: BLE001  # raised where the turn is read
             turn.stop_reason, error = "error", _readable(failure, name)
         except asyncio.CancelledError:
             turn.stop_reason = "cancelled"
@@ -266,6 +139,7 @@ class AcpAgent:
         self._connected: accord.ConnectedAgent | None = None
         self._connection: asyncio.Task[None] | None = None
         self._lock: asyncio.Lock | None = None
+        self._calls = 0  # of tools of the caller, for their ids
 
     async def start(
         self,
@@ -279,7 +153,13 @@ class AcpAgent:
         `contents` can be a function of whether the session knows what was said before.
         Raises `AcpAgentError`.
         """
-        return await _there(self._start(contents, session_id, tuple(tools)))
+        begun: list[Turn] = []
+        try:
+            return await there(self._start(begun, contents, session_id, tuple(tools)))
+        except asyncio.CancelledError:
+            # The turn can have begun since its caller was cancelled.
+            agents_loop().call_soon_threadsafe(lambda: [turn.leave() for turn in begun])
+            raise
 
     def running(self, session_id: str) -> Turn | None:
         """Return the turn of a session that has not ended, if there is one."""
@@ -288,7 +168,7 @@ class AcpAgent:
 
     async def open(self, session_id: str | None = None) -> str:
         """Open a session, and return its id: a new one if the given one cannot be continued."""
-        return (await _there(self._opened(session_id, ()))).id
+        return (await there(self._opened(session_id, ()))).id
 
     def supports_content(self, kind: str) -> bool:
         """Return whether prompts may contain `image`, `audio` or `resource`, once it runs."""
@@ -296,26 +176,28 @@ class AcpAgent:
 
     async def aclose(self) -> None:
         """Stop the agent; a next use starts it again, and continues sessions that it has stored."""
-        await _there(self._stop())
+        await there(self._stop())
 
     def close(self) -> None:
         """Stop the agent, from a program without an event loop."""
-        asyncio.run_coroutine_threadsafe(self._stop(), _loop()).result(20)
+        asyncio.run_coroutine_threadsafe(self._stop(), agents_loop()).result(20)
 
     # The rest runs in the thread of the agents.
 
     async def _start(
-        self, contents: Any, session_id: str | None, tools: tuple[CallerTool, ...]
+        self,
+        begun: list[Turn],
+        contents: Any,
+        session_id: str | None,
+        tools: tuple[CallerTool, ...],
     ) -> Turn:
         session = await self._opened(session_id, tools)
-        if session.task is not None and not session.task.done():
-            if session.turn is not None:
-                session.turn.leave()
-            await asyncio.wait([session.task])
-        turn = session.turn = Turn(session, chain(*self.policies))
+        await session.leave()
+        turn = session.turn = Turn(session.id, chain(*self.policies), session.cancel)
         given: Any = contents(session.is_known) if callable(contents) else contents
         session.is_known = True
         session.task = asyncio.create_task(session.run(turn, given, self.name))
+        begun.append(turn)
         return turn
 
     async def _opened(self, session_id: str | None, tools: tuple[CallerTool, ...]) -> _Session:
@@ -348,26 +230,37 @@ class AcpAgent:
         known = self._sessions.get(session_id or "")
         if known is not None and known.tools.given == given:
             return known
+        if known is not None:
+            await known.leave()  # it had other tools
         tools = _Tools(self, given)
         setup: dict[str, Any] = {"mcp_servers": self._servers, "tools": tools.servers}
         opened = None
-        loads = agent.supports("load_session")
-        ways = [agent.supports("resume_session"), loads]  # some agents cannot what they advertise
-        for resumes in (way for way, has in zip((True, False), ways, strict=True) if has):
-            if session_id is None or opened is not None:
-                break
-            with contextlib.suppress(accord.RequestError):  # the agent has not stored it
-                opened = await agent.load_session(session_id, self.cwd, replay=not resumes, **setup)
+        if session_id is not None:
+            opened = await self._stored(agent, session_id, setup)
         is_known = opened is not None
         if opened is None:
             opened = await agent.new_session(self.cwd, **setup)
         tools.session_id = opened.id
-        session = self._sessions[opened.id] = _Session(opened, tools, is_known)
         if self._mode is not None:
             await opened.set_mode(self._mode)
         for name, value in self._options.items():
             await opened.set_option(name, value)
+        session = self._sessions[opened.id] = _Session(opened, tools, is_known)
         return session
+
+    async def _stored(
+        self, agent: accord.ConnectedAgent, session_id: str, setup: dict[str, Any]
+    ) -> accord.ClientSession | None:
+        """Continue a session that the agent has stored; None if it cannot.
+
+        Some agents refuse to resume although they advertise it: then the session is loaded.
+        """
+        for capability in ("resume_session", "load_session"):
+            if agent.supports(capability):
+                replay = capability == "load_session"
+                with contextlib.suppress(accord.RequestError):
+                    return await agent.load_session(session_id, self.cwd, replay=replay, **setup)
+        return None
 
     async def _connect(self, ready: asyncio.Future[accord.ConnectedAgent]) -> None:
         """Hold the connection until it ends, or this task is cancelled."""
@@ -418,7 +311,7 @@ class AcpAgent:
         session = self._sessions.get(session_id)
         if session is None or (turn := session.turn) is None:
             return "No turn is running that could call this tool.", True
-        self._calls = getattr(self, "_calls", 0) + 1
+        self._calls += 1
         called = Called(f"acp_{session_id[-8:]}_{self._calls}", name, arguments)
         await turn.put(called)
         try:
@@ -499,21 +392,6 @@ async def ask(
     return answer_of(said, turn), turn
 
 
-def answer_of(said: Sequence[accord.Text], turn: Turn) -> str:
-    """Return what the agent has said as one text, with what was not allowed and why it stopped."""
-    text = ""
-    last: str | None = None
-    for part in said:
-        text += ("\n\n" if text and part.message_id != last else "") + part.text
-        last = part.message_id
-    notes: list[str] = []
-    if turn.rejected:
-        notes.append(f"[Not allowed: {'; '.join(turn.rejected)}]")
-    if turn.stop_reason not in ("end_turn", ""):
-        notes.append(f"[The agent stopped: {turn.limit or turn.stop_reason}]")
-    return "\n\n".join(filter(None, (text, *notes)))
-
-
 def agent_of(agent: AgentCommand | AcpAgent, options: AgentOptions) -> AcpAgent:
     """Return the agent of a command with its options; an `AcpAgent` has its own."""
     if not isinstance(agent, AcpAgent):
@@ -523,7 +401,7 @@ def agent_of(agent: AgentCommand | AcpAgent, options: AgentOptions) -> AcpAgent:
     return agent
 
 
-def _readable(error: AccordError, name: str) -> AcpAgentError:
+def _readable(error: Exception, name: str) -> AcpAgentError:
     """Return an error of an agent for people who see only this one."""
     notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
     match error:
@@ -550,36 +428,7 @@ def _name(command: Any) -> str:
     return words[0].replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
 
 
-# The thread of the agents.
-
-_running: set[AcpAgent] = set()
-_thread: list[asyncio.AbstractEventLoop] = []
-_starting = threading.Lock()
-
-
-def _loop() -> asyncio.AbstractEventLoop:
-    with _starting:
-        if not _thread:
-            _thread.append(asyncio.new_event_loop())
-            run = _thread[0].run_forever
-            threading.Thread(target=run, name="accord agents", daemon=True).start()
-            atexit.register(_stop_all)
-        return _thread[0]
-
-
-async def _there(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in the thread of the agents."""
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, _loop()))
-
-
-def _answer(future: asyncio.Future[Any], value: object) -> None:
-    def answer() -> None:
-        if not future.done():
-            future.set_result(value)
-
-    _loop().call_soon_threadsafe(answer)
-
-
+@atexit.register
 def _stop_all() -> None:
     with contextlib.suppress(Exception):
         for agent in list(_running):

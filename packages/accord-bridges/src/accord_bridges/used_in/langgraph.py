@@ -32,16 +32,8 @@ import accord
 from accord.client.connect import AgentCommand
 from accord.types.content import ContentBlock
 from accord_bridges.steps import call_arguments, call_name, call_output
-from accord_bridges.used_in.agents import (
-    AcpAgent,
-    AcpAgentError,
-    AgentOptions,
-    Asked,
-    Called,
-    Turn,
-    agent_of,
-    answer_of,
-)
+from accord_bridges.used_in.agents import AcpAgent, AgentOptions, agent_of
+from accord_bridges.used_in.turns import AcpAgentError, Asked, Called, Turn, answer_of
 
 _Step = dict[str, Any]
 _SESSION = "acp_session"
@@ -185,7 +177,7 @@ class _Run:
         self.agent, self.config, self.messages, self.tool = agent, config, messages, tool
         self.asks = asks and thread is not None
         self.node = str((config.get("metadata") or {}).get("langgraph_node", ""))
-        self.thread = f"{thread}/{self.node}/{tool}" if thread is not None else uuid.uuid4().hex
+        self.thread = "" if thread is None else f"{thread}/{self.node}/{tool}"
         # It is the same when an interrupted node runs again.
         self.place = str(configurable.get("checkpoint_ns", "")) or uuid.uuid4().hex
         self.on_text: Callable[[str, str], object] = lambda _text, _id: None
@@ -272,7 +264,8 @@ class _Run:
             return [_AGAIN, *blocks] if is_known and last else blocks
 
         turn = await self.agent.start(contents, session_id=session_id)
-        self.agent.threads[self.thread] = turn.session_id
+        if self.thread:
+            self.agent.threads[self.thread] = turn.session_id
         context = turn.context
         context["place"], context["id"] = self.place, f"acp-{uuid.uuid4()}"
         context["said"], context["calls"], context["left"] = [], {}, []

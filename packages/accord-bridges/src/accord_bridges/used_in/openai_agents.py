@@ -22,15 +22,8 @@ import accord
 from accord.client.connect import AgentCommand
 from accord.types.content import ContentBlock
 from accord_bridges.steps import call_arguments, call_name, call_output
-from accord_bridges.used_in.agents import (
-    AcpAgent,
-    AgentOptions,
-    Asked,
-    Called,
-    CallerTool,
-    Turn,
-    agent_of,
-)
+from accord_bridges.used_in.agents import AcpAgent, AgentOptions, CallerTool, agent_of
+from accord_bridges.used_in.turns import Asked, Called, Turn
 
 PERMISSION = "permission"
 _ALLOWED = "allowed"
@@ -230,12 +223,8 @@ class _Response:
                         is_waiting = True
                     case _:
                         pass
-        if turn.rejected and not is_waiting:
-            note = f"\n\n[Not allowed: {'; '.join(turn.rejected)}]"
-            self._text += note
-            yield self._delta(note)
-        if turn.stop_reason not in ("", "end_turn"):
-            note = f"\n\n[The agent stopped: {turn.limit or turn.stop_reason}]"
+        if turn.notes and not is_waiting:
+            note = f"{chr(10) * 2 if self._text else ''}{turn.notes}"
             self._text += note
             yield self._delta(note)
         yield self._completed(is_waiting=is_waiting)

@@ -31,17 +31,8 @@ import accord
 from accord.client.connect import AgentCommand
 from accord.types.content import ContentBlock
 from accord_bridges.steps import call_arguments, call_name, call_output, content_text
-from accord_bridges.used_in.agents import (
-    AcpAgent,
-    AcpAgentError,
-    AgentOptions,
-    Asked,
-    Called,
-    CallerTool,
-    Turn,
-    agent_of,
-    ask,
-)
+from accord_bridges.used_in.agents import AcpAgent, AgentOptions, CallerTool, agent_of, ask
+from accord_bridges.used_in.turns import AcpAgentError, Asked, Called, Turn
 
 SYSTEM = "acp"
 _FINISHED: dict[str, pm.FinishReason] = {
@@ -263,9 +254,10 @@ class _Response(StreamedResponse):
             self.finish_reason = "tool_call"
             return
         if turn.rejected and self._of[0] != "text":  # some agents end the turn without a word
-            note = f"[Not allowed: {'; '.join(turn.rejected)}]"
-            place = self._place("text")
-            for event in self._parts_manager.handle_text_delta(vendor_part_id=place, content=note):
+            text = self._parts_manager.handle_text_delta(
+                vendor_part_id=self._place("text"), content=turn.not_allowed
+            )
+            for event in text:
                 yield event
         self.finish_reason = _FINISHED.get(turn.stop_reason, "error")
         self.provider_details["stop_reason"] = turn.limit or turn.stop_reason
