@@ -101,7 +101,7 @@ def make_parser() -> argparse.ArgumentParser:
     add(
         "--editor-tools",
         action="store_true",
-        help="let the model use the editor's files",
+        help="let the model use the editor's files and terminals",
     )
     add("-h", "--help", action="store_true", help="show this message and exit")
     return parser

@@ -95,7 +95,7 @@ def kind_of(target: Any) -> Kind | None:
 
 
 def _check_url(url: str) -> None:
-    """Raise `UnknownKind` for what is no URL of an OpenAI-compatible API."""
+    """Raise `UnknownKind` unless this is the URL of an OpenAI-compatible API."""
     path = url.partition("#")[0].partition("?")[0].rstrip("/")
     if not url.startswith(("http://", "https://")) or not ("#" in url or path.endswith("/v1")):
         raise UnknownKind(

@@ -184,13 +184,7 @@ def drop_output() -> None:
 
 def _agent(words: Sequence[str]) -> int:
     """Run `accord agent`, which is in the package of the coding agent."""
-    package = _PACKAGES["agent"]
-    try:
-        run = load_entry_point("accord.program", "agent", package)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != package:
-            raise
-        run = None
+    run = _load_program("agent")
     if run is not None:
         return run(words)
     if list(words) == ["script"]:
@@ -211,17 +205,23 @@ def _agent(words: Sequence[str]) -> int:
 
 def _run(words: Sequence[str]) -> int:
     """Run `accord run`, which is in the package of the bridges."""
+    run = _load_program("run")
+    if run is not None:
+        return run(words)
+    advice = install_command("bridges")
+    print(f"accord: `accord run` requires more packages: {advice}", file=sys.stderr)
+    return 2
+
+
+def _load_program(name: str) -> Any:
+    """Return what runs a command without click; None if its package is not installed."""
+    package = _PACKAGES[name]
     try:
-        run = load_entry_point("accord.program", "run", _PACKAGES["run"])
+        return load_entry_point("accord.program", name, package)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != _PACKAGES["run"]:
+        if (error.name or "").partition(".")[0] != package:
             raise
-        run = None
-    if run is None:
-        advice = install_command("bridges")
-        print(f"accord: `accord run` requires more packages: {advice}", file=sys.stderr)
-        return 2
-    return run(words)
+        return None
 
 
 def _value_in(package: str, group: str, name: str) -> str | None:

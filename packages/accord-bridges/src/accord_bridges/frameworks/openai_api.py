@@ -259,7 +259,7 @@ async def _call(
         elif name not in tools:
             error = f"Error: there is no tool {name!r}; the tools: {', '.join(tools) or 'none'}"
     except ValueError as exc:
-        error = f"Error: the arguments are no JSON: {exc}"
+        error = f"Error: the arguments are not JSON: {exc}"
     if error is not None:
         await run.begin_call(call_id, name, text)
         await run.end_call(call_id, error, outcome="failed")
