@@ -133,8 +133,7 @@ def load(target: str, /, *, folder: Path | None = None, **options: Any) -> Any:
     except TypeError as error:
         raise RunError(f"{target}: {error}") from None
     except Exception as error:  # noqa: BLE001  # of the user's code
-        notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
-        raise RunError(f"{target}: {_failed(error)}{notes}") from None
+        raise RunError(f"{target}: {_failed(error)}") from None
 
 
 def load_stored(target: str) -> Any:

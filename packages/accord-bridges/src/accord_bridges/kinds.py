@@ -166,13 +166,16 @@ def _shown(target: Any) -> str:
 
 
 def _unknown(target: Any) -> str:
-    place = f"{type(target).__module__}.{type(target).__qualname__}"
-    names = {f"{kind.package}.{name}": kind for kind in KINDS for name in kind.classes}
-    near = difflib.get_close_matches(place, names, 1, 0.4)
+    module, name = type(target).__module__, type(target).__name__
+    place = f"{module}.{type(target).__qualname__}"
+    of_package = [kind for kind in KINDS if module.partition(".")[0] == kind.package]
+    names = {name: kind for kind in (*of_package, *KINDS) for name in kind.classes}
+    near = difflib.get_close_matches(name, names, 1)
+    found = [*of_package, *(names[one] for one in near)]
     kinds = ", ".join(kind.name for kind in KINDS)
     nearest = ""
-    if near:
-        kind = names[near[0]]
+    if found:
+        kind = found[0]
         nearest = f" The nearest: {kind.name}, an object of the class {' or '.join(kind.classes)}."
     return (
         f"an object of the class {place} cannot be an agent.{nearest} Expected an object of"
