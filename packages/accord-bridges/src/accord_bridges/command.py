@@ -65,9 +65,9 @@ def make_parser() -> argparse.ArgumentParser:
         usage="accord run [OPTIONS] OBJECT",
         description="Serve an agent of a framework on stdin and stdout.",
         epilog=(
-            "OBJECT is MODULE:OBJECT or FILE.py:OBJECT: an agent of pydantic-ai, openai-agents or"
-            " agno, an async function, or a function that makes one of these. Or it is the URL of"
-            " an OpenAI-compatible API, http://…/v1#MODEL."
+            "OBJECT is MODULE:OBJECT or FILE.py:OBJECT: an agent of pydantic-ai, openai-agents,"
+            " google-adk or agno, an async function, or a function that makes one of these. Or it"
+            " is the URL of an OpenAI-compatible API, http://…/v1#MODEL."
         ),
         add_help=False,
         exit_on_error=False,

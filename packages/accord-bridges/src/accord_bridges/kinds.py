@@ -37,6 +37,7 @@ def _kind(name: str, package: str, classes: str, bridge: str) -> Kind:
 KINDS: tuple[Kind, ...] = (
     _kind("pydantic-ai", "pydantic_ai", "AbstractAgent", "pydantic_ai:PydanticAiAgent"),
     _kind("openai-agents", "agents", "Agent", "openai_agents:OpenAiAgentsAgent"),
+    _kind("google-adk", "google.adk", "BaseAgent App Runner", "google_adk:AdkAgent"),
     _kind("agno", "agno", "Agent Team", "agno:AgnoAgent"),
 )
 _OPENAI_API = "accord_bridges.frameworks.openai_api:OpenAiApiAgent"
@@ -168,7 +169,7 @@ def _shown(target: Any) -> str:
 def _unknown(target: Any) -> str:
     module, name = type(target).__module__, type(target).__name__
     place = f"{module}.{type(target).__qualname__}"
-    of_package = [kind for kind in KINDS if module.partition(".")[0] == kind.package]
+    of_package = [kind for kind in KINDS if f"{module}.".startswith(f"{kind.package}.")]
     names = {name: kind for kind in (*of_package, *KINDS) for name in kind.classes}
     near = difflib.get_close_matches(name, names, 1)
     found = [*of_package, *(names[one] for one in near)]

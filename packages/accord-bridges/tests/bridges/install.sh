@@ -57,3 +57,5 @@ venv langgraph "(3, 11)" langgraph langgraph-checkpoint-sqlite langchain deepage
 venv openai_agents "(3, 11)" openai-agents==0.24.0 $bridges
 # shellcheck disable=SC2086  # a list of words
 venv agno "(3, 11)" agno==3.1.0 fastmcp $bridges
+# shellcheck disable=SC2086  # a list of words
+venv google_adk "(3, 11)" "google-adk[mcp]==2.13.0" $bridges

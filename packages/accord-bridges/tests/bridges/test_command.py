@@ -91,7 +91,7 @@ REFUSED = [
     ("bad_of_test:agent", "bad_of_test.py, line 3: import no_such_package_at_all\nModuleNotFound"),
     ("typo_of_test:agent", "typo_of_test.py, line 1: value = (\nSyntaxError: '(' was never closed"),
     ("exits_of_test:agent", "exits_of_test cannot be imported: it has exited with 3"),
-    ("app_of_test:broken", "line 17: raise RuntimeError(\"the database is away\")\nRuntimeError"),
+    ("app_of_test:broken", 'line 17: raise RuntimeError("the database is away")\nRuntimeError'),
     ("app_of_test:broken", "while broken() made the agent"),
     ("app_of_test:needs", "needs is a function that needs arguments (name)"),
     ("app_of_test:number", "an object of the class builtins.int cannot be an agent"),
@@ -115,7 +115,9 @@ def test_module_is_found_in_another_folder(folder: Path, monkeypatch: pytest.Mon
 
 
 def test_objects_have_a_file_of_sessions_each(folder: Path) -> None:
-    paths = {store_path(name) for name in ("a:x", "a:y", "b.py:x", "http://h/v1#m", "http://h/v1#n")}
+    paths = {
+        store_path(name) for name in ("a:x", "a:y", "b.py:x", "http://h/v1#m", "http://h/v1#n")
+    }
     paths.add(store_path("a:x", folder / "other"))
     assert len(paths) == 6
     assert {path.parent for path in paths} == {folder / "state" / "run"}
@@ -132,7 +134,7 @@ def test_kinds_and_the_nearest_one_are_named() -> None:
         as_agent(Agents())
     said = str(refused.value)
     assert "The nearest: openai-agents, an object of the class Agent." in said
-    assert "pydantic-ai, openai-agents, agno; an async function" in said
+    assert "pydantic-ai, openai-agents, google-adk, agno; an async function" in said
 
 
 @pytest.mark.parametrize(
