@@ -140,7 +140,7 @@ def test_kinds_and_the_nearest_one_are_named() -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"modles": ["a"]}, "the options: name, version, store, models"),
+        ({"model": ["a"]}, "the options: name, version, store, models"),
         ({"settings": {"depth": 1}}, "FunctionAgent knows no such setting; its settings: none"),
         ({"editor_tools": True}, "editor_tools=…: the framework of FunctionAgent cannot use it"),
     ],
