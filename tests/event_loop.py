@@ -120,7 +120,7 @@ class SkippingLoop(asyncio.SelectorEventLoop):
         self._in_threads -= 1
 
 
-class _SkippingSelector(selectors.DefaultSelector):  # type: ignore[misc,valid-type]
+class _SkippingSelector(selectors.DefaultSelector):
     def __init__(self, loop: SkippingLoop) -> None:
         super().__init__()
         self._loop = loop

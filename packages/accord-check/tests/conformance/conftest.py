@@ -1,4 +1,4 @@
-"""Programs start by forks: the kit is large, and loads all rules. Doubles do not wait for timers."""
+"""Programs start by forks, since the kit is large. Doubles do not wait for timers."""
 
 from __future__ import annotations
 
