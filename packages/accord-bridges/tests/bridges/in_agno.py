@@ -1,9 +1,11 @@
-"""The bridge to agno, with a scripted model; run by test_evaluators.py."""
+"""The bridge to agno, with a scripted model; run by test_frameworks.py."""
 
 import json
 from dataclasses import dataclass
 from typing import Any
 
+import agno.tools.mcp  # noqa: F401  # takes seconds under load, which no case should wait for
+import fastmcp.client  # noqa: F401  # as above
 from agno.agent import Agent
 from agno.models.base import Model
 from agno.models.message import MessageMetrics
