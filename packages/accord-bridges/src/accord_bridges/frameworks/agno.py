@@ -29,6 +29,7 @@ from accord import (
 from accord.types.session import StopReason
 from accord_bridges.bridge import BridgedAgent, McpServer
 from accord_bridges.editor import editor_tools
+from accord_bridges.failures import is_bad_request
 from accord_bridges.run import Question, Run
 
 try:
@@ -286,6 +287,9 @@ class _Turn:
             except TimeoutError:
                 return
             del db.saved[self.run_id]
+            errors = self.mine.errors
+            if self.failure is not None and errors and is_bad_request(errors[-1]):
+                db.delete_run(self.run_id)  # else, each later request would be refused as well
         await self.mine.remember(self.run, self.results)
 
     async def _show(self, events: AsyncGenerator[Any, None]) -> None:
