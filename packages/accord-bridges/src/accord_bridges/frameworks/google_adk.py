@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from functools import partial
 from typing import Any
 
 from accord import (
@@ -24,7 +24,7 @@ from accord import (
     Session,
 )
 from accord.types.session import StopReason
-from accord_bridges.bridge import BridgedAgent
+from accord_bridges.bridge import BridgedAgent, McpServer
 from accord_bridges.editor import editor_tools
 from accord_bridges.run import Question, Run
 
@@ -44,9 +44,8 @@ except ImportError as error:
 
 _CONFIRM = "adk_request_confirmation"
 _CREDENTIAL = "adk_request_credential"
-_NAME = re.compile(r"\W+")
 _SERVICES = ("session_service", "artifact_service", "memory_service", "credential_service")
-_START_S = 20.0  # that an MCP server has to start
+_CALL_S = 300.0  # that a tool of an MCP server may take
 _REFUSED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY")
 
 
@@ -81,6 +80,7 @@ class _Copy:
     """The runner of a session, with its own agents, tools and model."""
 
     def __init__(self, bridge: AdkAgent, session: Session) -> None:
+        self.bridge = bridge
         target, settings = bridge.target, bridge.options.settings
         self.settings = settings
         given = {name: settings.get(name) for name in _SERVICES}
@@ -113,7 +113,8 @@ class _Copy:
             self.runner = Runner(agent=self.root, app_name=self.app_name, **services)
         self.user_id = str(settings.get("user_id", "user"))
         self.session_id = session.id
-        self._kept: Any = session.remembered or {}
+        # The events, and last what else is kept.
+        *self._events, self._kept = session.remembered or [{}]
         self._is_open = False
         self._agents = [(each, list(each.tools), each.model, each.instruction)
                         for each in _llm_agents(self.root)]  # fmt: skip
@@ -131,7 +132,7 @@ class _Copy:
             return
         kept = self._kept
         if self.is_ours or await self.service.get_session(**self.key) is None:
-            events = [Event.model_validate(each) for each in kept.get("events", ())]
+            events = [Event.model_validate(each) for each in self._events]
             state = kept.get("state", self.settings.get("state"))
             source = kept.get("stored_as")
             if source is not None:  # a copy of a session that the user's service keeps
@@ -145,8 +146,8 @@ class _Copy:
 
     async def prepare(self, run: Run) -> None:
         """Set the model, the mode and the tools of a turn."""
-        more: list[Any] = await self._mcp_tools(run)
-        if run.agent.options.editor_tools:
+        more: list[Any] = await self.bridge.open_mcp_servers(run, partial(_mcp_tools, run.cwd))
+        if self.bridge.options.editor_tools:
             more += editor_tools(run)
         for at, (agent, tools, model, instruction) in enumerate(self._agents):
             agent.tools = [*tools, *more]
@@ -154,57 +155,11 @@ class _Copy:
                 agent.model = run.model
                 if not isinstance(model, str) and hasattr(model, "model_copy"):
                     agent.model = model.model_copy(update={"model": run.model})
-            if run.mode is not None:
-                about = run.agent.options.modes.get(run.mode)
-                mode = f"The mode is {run.mode}." + (f" {about}" if about else "")
+            if (mode := self.bridge.mode_text(run)) is not None:
                 if isinstance(instruction, str):
                     agent.instruction = "\n\n".join(filter(None, (instruction, mode)))
                 else:
                     agent.instruction = _with_mode(instruction, mode)
-
-    async def _mcp_tools(self, run: Run) -> list[Any]:
-        found: list[Any] = []
-        for server in await run.mcp_servers():
-            try:
-                from google.adk.tools.mcp_tool import (
-                    McpToolset,
-                    SseConnectionParams,
-                    StdioConnectionParams,
-                    StreamableHTTPConnectionParams,
-                )
-                from mcp import StdioServerParameters
-
-                params: Any
-                if isinstance(server, McpServerStdio):
-                    params = StdioConnectionParams(
-                        server_params=StdioServerParameters(
-                            command=server.command, args=list(server.args),
-                            env=dict(server.env), cwd=run.cwd,
-                        ),
-                        timeout=_START_S,
-                    )  # fmt: skip
-                else:
-                    http = isinstance(server, McpServerHttp)
-                    cls = StreamableHTTPConnectionParams if http else SseConnectionParams
-                    params = cls(url=server.url, headers=dict(server.headers))
-
-                @asynccontextmanager
-                async def make(
-                    params: Any = params, name: str = server.name
-                ) -> AsyncGenerator[Any, None]:
-                    prefix = _NAME.sub("_", name)
-                    toolset = McpToolset(connection_params=params, tool_name_prefix=prefix)
-                    try:
-                        async with asyncio.timeout(_START_S):
-                            await toolset.get_tools()
-                        yield toolset
-                    finally:
-                        await toolset.close()
-
-                found.append(await run.agent.keep(run.session, ("mcp", server.name), make))
-            except Exception as error:  # noqa: BLE001  # the turn goes on without the server
-                await run.turn.show_notice(f"The MCP server {server.name} cannot be used: {error}")
-        return found
 
     async def remember(self, run: Run, said: str, author: str) -> None:
         """Give calls without a response one, and store the session."""
@@ -246,9 +201,9 @@ class _Copy:
                 for event in stored.events
             ]
             state = json.loads(json.dumps(stored.state, default=str))
-            await run.remember({"state": state, "events": events})
+            await run.remember([*events, {"state": state}])
         else:
-            await run.remember({"stored_as": self.session_id})
+            await run.remember([{"stored_as": self.session_id}])
 
 
 class _Turn:
@@ -466,6 +421,36 @@ class _Turn:
                 return None
         await run.end_call(call.id, result)
         return result if isinstance(result, dict) else {"result": result}
+
+
+@asynccontextmanager
+async def _mcp_tools(cwd: str, server: McpServer, name: str) -> AsyncGenerator[Any, None]:
+    """Open a toolset of an MCP server."""
+    from google.adk.tools.mcp_tool import (
+        McpToolset,
+        SseConnectionParams,
+        StdioConnectionParams,
+        StreamableHTTPConnectionParams,
+    )
+    from mcp import StdioServerParameters
+
+    params: Any
+    match server:
+        case McpServerStdio(command=command, args=args, env=env):
+            started = StdioServerParameters(
+                command=command, args=list(args), env=dict(env), cwd=cwd
+            )
+            params = StdioConnectionParams(server_params=started, timeout=_CALL_S)
+        case McpServerHttp(url=url, headers=headers):
+            params = StreamableHTTPConnectionParams(url=url, headers=dict(headers))
+        case _:
+            params = SseConnectionParams(url=server.url, headers=dict(server.headers))
+    toolset = McpToolset(connection_params=params, tool_name_prefix=name)
+    try:
+        await toolset.get_tools()
+        yield toolset
+    finally:
+        await toolset.close()
 
 
 class _Blob:

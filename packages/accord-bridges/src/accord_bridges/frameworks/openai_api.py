@@ -167,8 +167,8 @@ class OpenAiApiAgent(BridgedAgent):
         parts: list[str] = []
         if instructions := self.options.settings.get("instructions"):
             parts.append(str(instructions))
-        if run.mode and (about := self.options.modes.get(run.mode)):
-            parts.append(f"Mode {run.mode}: {about}")
+        if (mode := self.mode_text(run)) is not None:
+            parts.append(mode)
         if self.options.editor_tools:
             parts.append(f"The project is in {run.cwd}.")
         if (prompt := run.session.system_prompt) is not None:
