@@ -184,7 +184,7 @@ def drop_output() -> None:
 
 def _agent(words: Sequence[str]) -> int:
     """Run `accord agent`, which is in the package of the coding agent."""
-    run = _load_program("agent")
+    run = load_program("agent", _PACKAGES["agent"])
     if run is not None:
         return run(words)
     if list(words) == ["script"]:
@@ -205,7 +205,7 @@ def _agent(words: Sequence[str]) -> int:
 
 def _run(words: Sequence[str]) -> int:
     """Run `accord run`, which is in the package of the bridges."""
-    run = _load_program("run")
+    run = load_program("run", _PACKAGES["run"])
     if run is not None:
         return run(words)
     advice = install_command("bridges")
@@ -213,9 +213,8 @@ def _run(words: Sequence[str]) -> int:
     return 2
 
 
-def _load_program(name: str) -> Any:
-    """Return what runs a command without click; None if its package is not installed."""
-    package = _PACKAGES[name]
+def load_program(name: str, package: str) -> Any:
+    """Return an object of the group `accord.program`; None if its package is not installed."""
     try:
         return load_entry_point("accord.program", name, package)
     except ModuleNotFoundError as error:
