@@ -237,11 +237,12 @@ def look_up(command: str) -> None:
         case ["python3", "-m", "venv", ".venv"] | ["source", ".venv/bin/activate"]:
             pass
         case ["pip", "install", what] | ["pip", "install", "-c", "dist/constraints.txt", what]:
-            extra = re.fullmatch(r"(\.|accord[\w-]*)(?:\[([\w-]+)\])?", what)
+            extra = re.fullmatch(r"(\.|accord[\w-]*)(?:\[([\w,-]+)\])?", what)
             name = "accord" if extra is None or extra[1] == "." else extra[1]
             project = root / "packages" / name / "pyproject.toml"
             project = tomllib.loads(project.read_text("utf-8"))["project"]
-            if extra is None or extra[2] not in {None, *project["optional-dependencies"]}:
+            wanted = (extra[2] or "").split(",") if extra else [what]
+            if not {*wanted} <= {"", *project["optional-dependencies"]}:
                 raise ValueError(f"{command}: no such extra")
         case [
             "PIP_CONSTRAINT=dist/constraints.txt",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import selectors
+import threading
 from collections.abc import Callable, Sized
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -76,3 +78,57 @@ async def poll_until(condition: Callable[[], Any]) -> None:
     async with asyncio.timeout(LIMIT_S):
         while not condition():
             await asyncio.sleep(POLL_S)
+
+
+class SkippingLoop(asyncio.SelectorEventLoop):
+    """Does not wait for timers: when nothing else can happen, its clock jumps to the next one.
+
+    That is so if the loop watches no file descriptor but its own wake-up pipe, and no thread was
+    started since the loop was made, except workers of its executor that have nothing to do.
+    Otherwise it waits in real time. Only `loop.time()` jumps, not `time.monotonic()`.
+    """
+
+    def __init__(self) -> None:
+        self._skipped_s = 0.0
+        self._in_threads = 0
+        self._threads_before = set(threading.enumerate())
+        super().__init__(_SkippingSelector(self))
+        self._own_descriptors = len(self._selector.get_map())  # type: ignore[attr-defined]
+
+    def time(self) -> float:
+        return super().time() + self._skipped_s
+
+    def skip(self, duration_s: float) -> bool:
+        """Move the clock if nothing but a timer can wake the loop; return whether it moved."""
+        others = set(threading.enumerate()) - self._threads_before
+        workers: set[threading.Thread] = getattr(self._default_executor, "_threads", set())  # type: ignore[attr-defined]
+        descriptors = len(self._selector.get_map())  # type: ignore[attr-defined]
+        if self._in_threads or others - workers or descriptors > self._own_descriptors:
+            return False
+        self._skipped_s += duration_s
+        return True
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, function: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        running = super().run_in_executor(executor, function, *args)
+        self._in_threads += 1
+        running.add_done_callback(self._left_thread)
+        return running
+
+    def _left_thread(self, _: asyncio.Future[Any]) -> None:
+        self._in_threads -= 1
+
+
+class _SkippingSelector(selectors.DefaultSelector):
+    def __init__(self, loop: SkippingLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> Any:
+        if timeout is None or timeout <= 0:
+            return super().select(timeout)
+        found = super().select(0)
+        if found or self._loop.skip(timeout):
+            return found
+        return super().select(timeout)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, ClassVar, TypeAlias, TypeVar
@@ -21,6 +22,10 @@ from accord import (
     Agent,
     AvailableCommand,
     Implementation,
+    McpServerAcp,
+    McpServerHttp,
+    McpServerSse,
+    McpServerStdio,
     MemoryStore,
     OptionChoice,
     SelectOption,
@@ -36,6 +41,8 @@ from accord_bridges.run import Run
 log: logging.Logger = logging.getLogger("accord.bridges")
 
 T = TypeVar("T")
+
+McpServer: TypeAlias = McpServerStdio | McpServerHttp | McpServerSse
 
 # A slash command: gets the turn's run and the text after the name; what it returns is said.
 Command: TypeAlias = Callable[[Run, str], Awaitable[object]]
@@ -200,7 +207,53 @@ class BridgedAgent(Agent):
         command = self.options.commands.get(name.strip())
         return None if command is None else (command, rest.strip())
 
+    def mode_text(self, run: Run) -> str | None:
+        """Return what the model is told of the mode: its name and its description."""
+        if run.mode is None:
+            return None
+        about = self.options.modes.get(run.mode)
+        return f"Mode: {run.mode}.{f' {about}' if about else ''}"
+
     # What a session keeps.
+
+    async def open_mcp_servers(
+        self, run: Run, make: Callable[[McpServer, str], AbstractAsyncContextManager[T]]
+    ) -> list[T]:
+        """Return what `make` opens for each MCP server of the client, once in a session.
+
+        It gets the server and the name of it as an identifier, unique in the session. Servers are
+        started at the same time. Of one that has not started after 30 s the user is told why; the
+        turn goes on without it, and the next one uses it if it has started by then.
+        """
+        servers = [each for each in run.session.mcp_servers if not isinstance(each, McpServerAcp)]
+        names: list[str] = []
+        for server in servers:
+            name = re.sub(r"\W", "_", server.name)
+            while name in names:
+                name += "_"
+            names.append(name)
+
+        async def start(server: McpServer, name: str) -> T:
+            try:
+                async with asyncio.timeout(_START_S):
+                    return await self.keep(run.session, ("mcp", name), lambda: make(server, name))
+            except TimeoutError as error:
+                raise TimeoutError(str(error) or f"Not started after {_START_S:g} s") from error
+
+        started = await asyncio.gather(*map(start, servers, names), return_exceptions=True)
+        opened: list[T] = []
+        for server, each in zip(servers, started, strict=True):
+            if isinstance(each, Exception):
+                await run.turn.show_notice(
+                    f"The MCP server {server.name} is not used",
+                    severity="warning",
+                    description=str(each) or type(each).__name__,
+                )
+            elif isinstance(each, BaseException):
+                raise each
+            else:
+                opened.append(each)
+        return opened
 
     async def keep(
         self, session: Session, key: object, make: Callable[[], AbstractAsyncContextManager[T]]
@@ -225,6 +278,7 @@ class BridgedAgent(Agent):
             await each.close()
 
 
+_START_S = 30.0  # that an MCP server has to start
 _CLOSE_S = 5.0  # that a context manager has to leave
 
 

@@ -65,9 +65,9 @@ def make_parser() -> argparse.ArgumentParser:
         usage="accord run [OPTIONS] OBJECT",
         description="Serve an agent of a framework on stdin and stdout.",
         epilog=(
-            "OBJECT is MODULE:OBJECT or FILE.py:OBJECT: an agent of pydantic-ai, openai-agents or"
-            " agno, an async function, or a function that makes one of these. Or it is the URL of"
-            " an OpenAI-compatible API, http://…/v1#MODEL."
+            "OBJECT is MODULE:OBJECT or FILE.py:OBJECT: an agent of pydantic-ai, openai-agents,"
+            " google-adk or agno, an async function, or a function that makes one of these. Or it"
+            " is the URL of an OpenAI-compatible API, http://…/v1#MODEL."
         ),
         add_help=False,
         exit_on_error=False,
@@ -101,7 +101,7 @@ def make_parser() -> argparse.ArgumentParser:
     add(
         "--editor-tools",
         action="store_true",
-        help="let the model use the editor's files",
+        help="let the model use the editor's files and terminals",
     )
     add("-h", "--help", action="store_true", help="show this message and exit")
     return parser
@@ -133,8 +133,7 @@ def load(target: str, /, *, folder: Path | None = None, **options: Any) -> Any:
     except TypeError as error:
         raise RunError(f"{target}: {error}") from None
     except Exception as error:  # noqa: BLE001  # of the user's code
-        notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
-        raise RunError(f"{target}: {_failed(error)}{notes}") from None
+        raise RunError(f"{target}: {_failed(error)}") from None
 
 
 def load_stored(target: str) -> Any:

@@ -52,7 +52,7 @@ $(command -v setsid || true) sh -c '
 ' sh "$d" {abandoned} {argv} </dev/null >/dev/null 2>&1 &
 echo "$d"
 """
-# Each script says that somebody still wants the agent.
+# The agent is kept as long as scripts come that make this file.
 _ALIVE = """: >{folder}/alive"""
 _READ = """\
 d={folder}; s=; i=0

@@ -37,6 +37,7 @@ def _kind(name: str, package: str, classes: str, bridge: str) -> Kind:
 KINDS: tuple[Kind, ...] = (
     _kind("pydantic-ai", "pydantic_ai", "AbstractAgent", "pydantic_ai:PydanticAiAgent"),
     _kind("openai-agents", "agents", "Agent", "openai_agents:OpenAiAgentsAgent"),
+    _kind("google-adk", "google.adk", "BaseAgent App Runner", "google_adk:AdkAgent"),
     _kind("agno", "agno", "Agent Team", "agno:AgnoAgent"),
 )
 _OPENAI_API = "accord_bridges.frameworks.openai_api:OpenAiApiAgent"
@@ -95,7 +96,7 @@ def kind_of(target: Any) -> Kind | None:
 
 
 def _check_url(url: str) -> None:
-    """Raise `UnknownKind` for what is no URL of an OpenAI-compatible API."""
+    """Raise `UnknownKind` unless this is the URL of an OpenAI-compatible API."""
     path = url.partition("#")[0].partition("?")[0].rstrip("/")
     if not url.startswith(("http://", "https://")) or not ("#" in url or path.endswith("/v1")):
         raise UnknownKind(
@@ -166,13 +167,16 @@ def _shown(target: Any) -> str:
 
 
 def _unknown(target: Any) -> str:
-    place = f"{type(target).__module__}.{type(target).__qualname__}"
-    names = {f"{kind.package}.{name}": kind for kind in KINDS for name in kind.classes}
-    near = difflib.get_close_matches(place, names, 1, 0.4)
+    module, name = type(target).__module__, type(target).__name__
+    place = f"{module}.{type(target).__qualname__}"
+    of_package = [kind for kind in KINDS if f"{module}.".startswith(f"{kind.package}.")]
+    names = {name: kind for kind in (*of_package, *KINDS) for name in kind.classes}
+    near = difflib.get_close_matches(name, names, 1)
+    found = [*of_package, *(names[one] for one in near)]
     kinds = ", ".join(kind.name for kind in KINDS)
     nearest = ""
-    if near:
-        kind = names[near[0]]
+    if found:
+        kind = found[0]
         nearest = f" The nearest: {kind.name}, an object of the class {' or '.join(kind.classes)}."
     return (
         f"an object of the class {place} cannot be an agent.{nearest} Expected an object of"

@@ -20,10 +20,6 @@ from accord import (
     ContentBlock,
     ContextUsage,
     Cost,
-    McpServerAcp,
-    McpServerHttp,
-    McpServerSse,
-    McpServerStdio,
     NotOffered,
     PermissionOption,
     PlanEntry,
@@ -156,10 +152,6 @@ class Run:
         except asyncio.CancelledError:
             await asyncio.wait([writing], timeout=_WRITE_S)
             raise
-
-    async def mcp_servers(self) -> tuple[McpServerStdio | McpServerHttp | McpServerSse, ...]:
-        """Return the MCP servers that the client wants the agent to use, with unique names."""
-        return tuple(s for s in self.session.mcp_servers if not isinstance(s, McpServerAcp))
 
     # Messages.
 

@@ -769,6 +769,7 @@ class BridgeContract:
                 assert call.status == "completed", f"{call.status}: {call.content}"
                 output = f"{call.content}"
                 assert f"{name} shouts WORD-{name.upper()}" in output, output
+                assert _in(client.folder) in output, "servers start in the session's folder"
                 pids.append(int(output.partition("in process ")[2].partition(".")[0]))
             assert len(set(pids)) == 2
             await session.close()
@@ -937,6 +938,10 @@ def _only(turn: ClientTurn) -> ToolCall:
     return calls[0]
 
 
+def _in(folder: str) -> str:
+    return f"It is in {Path(folder).resolve()}."
+
+
 def _shown(item: object) -> str:
     role = getattr(item, "role", None)
     return "call" if role is None else f"{role}: {getattr(item, 'text', '')}"
@@ -1010,7 +1015,7 @@ for line in sys.stdin:
             result = {"tools": [tool]}
         case "tools/call":
             text = params["arguments"]["text"].upper()
-            said = f"{name} shouts {text} in process {os.getpid()}."
+            said = f"{name} shouts {text} in process {os.getpid()}. It is in {os.getcwd()}."
             result = {"content": [{"type": "text", "text": said}]}
         case "ping":
             result = {}

@@ -1,10 +1,13 @@
-"""The bridge to agno, with a scripted model; run by test_evaluators.py."""
+"""The bridge to agno, with a scripted model; run by test_frameworks.py."""
 
 import json
 from dataclasses import dataclass
 from typing import Any
 
+import agno.tools.mcp  # noqa: F401  # takes seconds under load, which no case should wait for
+import fastmcp.client  # noqa: F401  # as above
 from agno.agent import Agent
+from agno.db.in_memory import InMemoryDb
 from agno.models.base import Model
 from agno.models.message import MessageMetrics
 from agno.models.response import ModelResponse
@@ -12,7 +15,7 @@ from agno.team import Team
 from agno.tools import tool
 
 from accord_bridges import as_agent
-from accord_bridges.testing import BridgeContract, Script, ToolUse
+from accord_bridges.testing import BridgeContract, Reply, Script, ToolUse
 
 
 @dataclass
@@ -100,3 +103,69 @@ class TestTeam(BridgeContract):
 for name in dir(BridgeContract):
     if name.startswith("test_") and not any(word in name for word in TestTeam.shared):
         setattr(TestTeam, name, None)
+
+
+# What only this framework has.
+
+
+async def test_prompt_that_the_provider_refuses_is_forgotten():
+    script = Script(Reply(text=("One.",)), Reply(failure="context_length"), Reply(text=("Three.",)))
+    async with TestAgno().connected(script) as client:
+        session = await client.session()
+        await client.turn(session, "word-one")
+        await client.ended(session, "word-two")
+        assert (await client.turn(session, "word-three")).text == "Three."
+    assert "word-two" in script.requests[1]
+    assert "word-one" in script.requests[2]
+    assert "word-two" not in script.requests[2]
+
+
+async def test_external_tools_modes_and_dependencies():
+    @tool(external_execution=True)
+    def deploy(where: str) -> str:
+        """Deploy."""
+        raise AssertionError("agno does not run it")
+
+    async def work(where: str) -> str:
+        if where == "moon":
+            raise ValueError("word-far")
+        return f"word-deployed to {where}"
+
+    calls = (ToolUse("deploy", {"where": "oslo"}), ToolUse("deploy", {"where": "moon"}))
+    script = Script(Reply(calls=calls), Reply(text=("Done.",)))
+    agent = Agent(
+        model=Scripted(script=script), tools=[deploy], telemetry=False,
+        add_dependencies_to_context=True,
+    )  # fmt: skip
+    bridge = as_agent(
+        agent, modes={"plain": "word-mode"},
+        settings={"external": {"deploy": work}, "dependencies": {"key": "word-dependency"}},
+    )  # fmt: skip
+    async with TestAgno().connected(script, agent=bridge) as client:
+        turn = await client.turn(await client.session(), "go")
+        assert turn.text == "Done."
+        assert [call.status for call in turn.tool_calls] == ["completed", "failed"]
+    assert "word-mode" in script.requests[0]
+    assert "word-dependency" in script.requests[0]
+    assert "word-deployed to oslo" in script.requests[1]
+    assert "word-far" in script.requests[1]
+
+
+async def test_sessions_are_in_the_database_of_the_agent():
+    script = Script(*(Reply(text=(f"{number}.",)) for number in range(4)))
+    db = InMemoryDb()
+    agent = Agent(model=Scripted(script=script), db=db, telemetry=False)
+    async with TestAgno().connected(script, agent=as_agent(agent)) as client:
+        session = await client.session()
+        await client.turn(session, "word-one")
+        copy = await client.agent.fork_session(session.id, session.cwd)
+        await client.turn(copy, "word-copy")
+        await client.turn(session, "word-two")
+        await client.turn(copy, "word-more")
+        assert db.get_session(session.id, deserialize=False), "it has the id of our session"
+    assert "word-one" in script.requests[1]
+    assert "word-one" in script.requests[2]
+    assert "word-copy" not in script.requests[2]
+    assert "word-one" in script.requests[3]
+    assert "word-copy" in script.requests[3]
+    assert "word-two" not in script.requests[3]

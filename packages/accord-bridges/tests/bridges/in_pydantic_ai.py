@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
+import fastmcp.client  # noqa: F401  # takes seconds under load, which no case should wait for
+import pydantic_ai.mcp  # noqa: F401  # as above
 import pytest
 from pydantic import BaseModel
 from pydantic_ai import Agent as PydanticAgent

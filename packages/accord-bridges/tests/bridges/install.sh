@@ -50,10 +50,12 @@ if [ "${1:-}" != frameworks ]; then exit 0; fi
 
 bridges="pytest pytest-asyncio -e $root/packages/accord[mcp] -e $root/packages/accord-bridges"
 # shellcheck disable=SC2086  # a list of words
-venv pydantic_ai "(3, 11)" pydantic-ai-slim==2.68.0 $bridges
+venv pydantic_ai "(3, 11)" "pydantic-ai-slim[mcp]==2.68.0" $bridges
 # shellcheck disable=SC2086  # a list of words
 venv langgraph "(3, 11)" langgraph langgraph-checkpoint-sqlite langchain deepagents $bridges
 # shellcheck disable=SC2086  # a list of words
 venv openai_agents "(3, 11)" openai-agents==0.24.0 $bridges
 # shellcheck disable=SC2086  # a list of words
-venv agno "(3, 11)" agno==3.1.0 fastmcp $bridges
+venv agno "(3, 11)" "agno[mcp]==3.1.0" $bridges
+# shellcheck disable=SC2086  # a list of words
+venv google_adk "(3, 11)" "google-adk[mcp]==2.13.0" $bridges

@@ -15,6 +15,7 @@ import pytest
 
 HERE = Path(__file__).parent
 NAMES = sorted(file.stem.removeprefix("in_") for file in HERE.glob("in_*.py"))
+NAMES = [name for name in NAMES if not name.startswith("used_")]  # run by test_used_in.py
 NAMES.remove("harbor_environment")  # used by in_harbor.py
 pytestmark = [pytest.mark.programs, pytest.mark.timeout(900)]
 

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from accord.errors import AccordError, StartError
 from accord.installed import install_command
-from accord.program import load_entry_point
+from accord.program import load_program
 from accord.transports.command_line import find_program
 from accord.transports.registry import is_url
 from accord_terminal.editor_settings import (
@@ -405,7 +405,7 @@ def command(editor: str, name: str | None, prints: bool, remove: bool, chosen: P
 
 def _check_object(name: str) -> None:
     """Import an object: an entry that cannot start is of no use. Raises `AccordError`."""
-    load = load_entry_point("accord.program", "object", "accord_bridges")
+    load = load_program("object", "accord_bridges")
     if load is None:
         advice = install_command("bridges")
         raise EditorError(f"{name} is served by `accord run`, which requires: {advice}")

@@ -19,7 +19,7 @@ import click
 from accord.agent.agent import Agent
 from accord.errors import AccordError, StartError
 from accord.installed import install_command
-from accord.program import load_entry_point
+from accord.program import load_program
 from accord.remote.access import ConnectionLimits, RemoteRequest
 from accord.remote.access_log import LogFormatter
 from accord.remote.asgi import RemoteApp, asgi
@@ -356,7 +356,7 @@ def _names_object(words: tuple[str, ...]) -> bool:
 
 def _object(target: str) -> Any:
     """Return an `accord.Agent`, or the agent that runs an object of a framework."""
-    load = load_entry_point("accord.program", "object", "accord_bridges")
+    load = load_program("object", "accord_bridges")
     if load is None:
         return _agent_class(target)
     try:

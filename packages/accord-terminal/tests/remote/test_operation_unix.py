@@ -214,22 +214,38 @@ def test_sockets_that_systemd_passes_are_used(folder: Path) -> None:
     assert path.exists()  # it is systemd's
 
 
+DIGGER = """
+import asyncio
+
+from accord import Agent, Turn
+
+
+class Digger(Agent):
+    async def prompt(self, turn: Turn) -> None:
+        while True:
+            async with turn.tool("Dig a hole"):
+                await asyncio.sleep(0)
+"""
+
+
 def test_clients_of_a_server_are_kept_within_limits(folder: Path) -> None:
+    script = ("cost=0.1/session", "--", *ACCORD, "agent", "script")
+    said = said_by_server(folder, script, "usage")
+    assert "Limit of the session reached: 0.25 USD of 0.10 USD" in said
+    (folder / "digger.py").write_text(DIGGER)
+    said = said_by_server(folder, ("tool_calls=1/session", "digger:Digger"), "beans")
+    assert "Limit of the session reached: 2 tool calls of 1 tool call" in said
+
+
+def said_by_server(folder: Path, words: Sequence[str], prompt: str) -> str:
+    """Serve with `--budget WORDS`; return what the agent answers to a prompt."""
     with tempfile.TemporaryDirectory() as short:
         at = Path(short) / "s"
-        words = ("--unix", str(at), "--budget", "cost=0.1/session", "--")
-        command = [*ACCORD, "serve", *words, *ACCORD, "agent", "script"]
+        command = [*ACCORD, "serve", "--unix", str(at), "--budget", *words]
         with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as process:
             try:
                 assert process.stderr is not None
                 address = process.stderr.readline().split()[2]
-                said = accord.ask(address, "usage").text
+                return accord.ask(address, prompt).text
             finally:
                 process.kill()
-    assert "Limit of the session reached: 0.25 USD of 0.10 USD" in said
-    wrong = subprocess.run(
-        [*ACCORD, "serve", "--budget", "cost=1", "gardener:Gardener"],
-        cwd=folder, capture_output=True, text=True, timeout=30, check=False,
-    )  # fmt: skip
-    assert wrong.returncode == 2
-    assert "--budget needs the command of an agent" in wrong.stderr

@@ -184,13 +184,7 @@ def drop_output() -> None:
 
 def _agent(words: Sequence[str]) -> int:
     """Run `accord agent`, which is in the package of the coding agent."""
-    package = _PACKAGES["agent"]
-    try:
-        run = load_entry_point("accord.program", "agent", package)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != package:
-            raise
-        run = None
+    run = load_program("agent", _PACKAGES["agent"])
     if run is not None:
         return run(words)
     if list(words) == ["script"]:
@@ -211,17 +205,22 @@ def _agent(words: Sequence[str]) -> int:
 
 def _run(words: Sequence[str]) -> int:
     """Run `accord run`, which is in the package of the bridges."""
+    run = load_program("run", _PACKAGES["run"])
+    if run is not None:
+        return run(words)
+    advice = install_command("bridges")
+    print(f"accord: `accord run` requires more packages: {advice}", file=sys.stderr)
+    return 2
+
+
+def load_program(name: str, package: str) -> Any:
+    """Return an object of the group `accord.program`; None if its package is not installed."""
     try:
-        run = load_entry_point("accord.program", "run", _PACKAGES["run"])
+        return load_entry_point("accord.program", name, package)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != _PACKAGES["run"]:
+        if (error.name or "").partition(".")[0] != package:
             raise
-        run = None
-    if run is None:
-        advice = install_command("bridges")
-        print(f"accord: `accord run` requires more packages: {advice}", file=sys.stderr)
-        return 2
-    return run(words)
+        return None
 
 
 def _value_in(package: str, group: str, name: str) -> str | None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, aclosing
+from functools import partial
 from typing import Any
 
 from accord import (
@@ -20,14 +20,16 @@ from accord import (
     EmbeddedResource,
     ImageContent,
     McpServerHttp,
+    McpServerSse,
     McpServerStdio,
     NotOffered,
     PlanEntry,
     Session,
 )
 from accord.types.session import StopReason
-from accord_bridges.bridge import BridgedAgent
+from accord_bridges.bridge import BridgedAgent, McpServer
 from accord_bridges.editor import editor_tools
+from accord_bridges.failures import is_bad_request
 from accord_bridges.run import Question, Run
 
 try:
@@ -39,10 +41,9 @@ try:
 except ImportError as error:
     raise ImportError(f"{error}; this bridge needs agno 3.1: pip install 'agno>=3.1'") from error
 
-_MEDIA = (ImageContent, AudioContent, EmbeddedResource)
+_CALL_S = 300  # that a tool of an MCP server may take
 _SAVE_S = 5.0  # that agno has to store a run that was cancelled
 _STATUSES = {"in_progress": "in_progress", "completed": "completed", "failed": "cancelled"}
-_NAME = re.compile(r"\W+")
 
 
 class AgnoError(Exception):
@@ -64,7 +65,7 @@ class AgnoAgent(BridgedAgent):
     async def answer(self, run: Run) -> StopReason | None:
         mine: _Copy = run.session.data["agno"]
         await mine.prepare(run)
-        await _Turn(self, run, mine).work()
+        await _Turn(run, mine).work()
         return None
 
 
@@ -73,6 +74,7 @@ class _Copy:
 
     def __init__(self, bridge: AgnoAgent, session_id: str, kept: Mapping[str, Any]) -> None:
         target = bridge.target
+        self.bridge = bridge
         self.is_team = type(target).__name__ == "Team" or hasattr(target, "members")
         self.settings = bridge.options.settings
         self.errors: list[Exception] = []
@@ -108,16 +110,14 @@ class _Copy:
                 model.id = run.model
         self.errors.clear()
         self.agent.model = self._noting_errors(model)
-        more: list[Any] = await self._mcp_tools(run)
-        if run.agent.options.editor_tools:
+        more = await self.bridge.open_mcp_servers(run, partial(_mcp_tools, run.cwd))
+        if self.bridge.options.editor_tools:
             more += editor_tools(run)
-        if more and callable(self._tools):
-            await run.turn.show_notice("The agent makes its tools itself: it gets no other tools")
-        elif more:
+        if not callable(self._tools):
             self.agent.tools = [*(self._tools or ()), *more]
-        if run.mode is not None:
-            about = run.agent.options.modes.get(run.mode)
-            mode = f"The mode is {run.mode}." + (f" {about}" if about else "")
+        elif more:
+            await run.turn.show_notice("The agent makes its tools itself: it gets no other tools")
+        if (mode := self.bridge.mode_text(run)) is not None:
             self.agent.additional_context = "\n".join(filter(None, (self._context, mode)))
         if self.forked_from is not None and self.forked_from != self.session_id:
             self.session_id = await self.agent.afork_session(source_session_id=self.forked_from)
@@ -142,43 +142,6 @@ class _Copy:
         model.aresponse_stream = aresponse_stream
         return model
 
-    async def _mcp_tools(self, run: Run) -> list[Any]:
-        found: list[Any] = []
-        for server in await run.mcp_servers():
-            try:
-                from agno.tools.mcp import MCPTools, SSEClientParams, StreamableHTTPClientParams
-                from mcp import StdioServerParameters
-
-                name = _NAME.sub("_", server.name)
-                if isinstance(server, McpServerStdio):
-                    how, params = "stdio", StdioServerParameters(
-                        command=server.command, args=list(server.args), env=dict(server.env),
-                        cwd=run.cwd,
-                    )  # fmt: skip
-                elif isinstance(server, McpServerHttp):
-                    how, params = (
-                        "streamable-http",
-                        StreamableHTTPClientParams(url=server.url, headers=dict(server.headers)),
-                    )
-                else:
-                    how, params = (
-                        "sse",
-                        SSEClientParams(url=server.url, headers=dict(server.headers)),
-                    )
-
-                def make(name: str = name, how: Any = how, params: Any = params) -> Any:
-                    return MCPTools(
-                        name=name, transport=how, server_params=params, tool_name_prefix=name
-                    )
-
-                tools = await run.agent.keep(run.session, ("mcp", server.name), make)
-                if not tools.functions:
-                    raise AgnoError("it has no tools or cannot be started")
-                found.append(tools)
-            except Exception as error:  # noqa: BLE001  # the turn goes on without the server
-                await run.turn.show_notice(f"The MCP server {server.name} cannot be used: {error}")
-        return found
-
     async def remember(self, run: Run, results: Mapping[str, str]) -> None:
         """Store the session, its unfinished runs closed."""
         if self.db is None:
@@ -187,6 +150,31 @@ class _Copy:
         stored = self.db.closed(self.session_id, results)
         if stored is not None:
             await run.remember({"session": stored})
+
+
+def _mcp_tools(cwd: str, server: McpServer, name: str) -> Any:
+    from agno.tools.mcp import MCPTools, SSEClientParams, StreamableHTTPClientParams
+    from mcp import StdioServerParameters
+
+    match server:
+        case McpServerStdio():
+            how: Any = "stdio"
+            params: Any = StdioServerParameters(
+                command=server.command, args=list(server.args), env=dict(server.env), cwd=cwd
+            )
+        case McpServerHttp():
+            how = "streamable-http"
+            params = StreamableHTTPClientParams(
+                url=server.url, headers=dict(server.headers), timeout=_CALL_S,
+                terminate_on_close=True,
+            )  # fmt: skip
+        case McpServerSse():
+            how = "sse"
+            params = SSEClientParams(url=server.url, headers=dict(server.headers), timeout=_CALL_S)
+    return MCPTools(
+        name=name, transport=how, server_params=params, tool_name_prefix=name,
+        timeout_seconds=_CALL_S,
+    )  # fmt: skip
 
 
 class _Db(InMemoryDb):
@@ -250,8 +238,7 @@ def _close(run: dict[str, Any], results: Mapping[str, str]) -> None:
 class _Turn:
     """A turn: the events of a run, its pauses, and the runs of members."""
 
-    def __init__(self, bridge: AgnoAgent, run: Run, mine: _Copy) -> None:
-        self.bridge = bridge
+    def __init__(self, run: Run, mine: _Copy) -> None:
         self.run = run
         self.mine = mine
         self.run_id = f"{run.session.id}-{id(run):x}-{asyncio.get_running_loop().time():.6f}"
@@ -300,6 +287,9 @@ class _Turn:
             except TimeoutError:
                 return
             del db.saved[self.run_id]
+            errors = self.mine.errors
+            if self.failure is not None and errors and is_bad_request(errors[-1]):
+                db.delete_run(self.run_id)  # else, each later request would be refused as well
         await self.mine.remember(self.run, self.results)
 
     async def _show(self, events: AsyncGenerator[Any, None]) -> None:

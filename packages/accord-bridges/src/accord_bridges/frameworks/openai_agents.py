@@ -10,10 +10,10 @@ import asyncio
 import base64
 import dataclasses
 import inspect
-import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, ClassVar, TypeAlias
+from functools import partial
+from typing import Any, ClassVar
 
 from agents import (
     Agent,
@@ -36,13 +36,10 @@ from accord import (
     ResourceLink,
 )
 from accord.types.session import StopReason
-from accord_bridges.bridge import BridgedAgent, stopping
+from accord_bridges.bridge import BridgedAgent, McpServer, stopping
 from accord_bridges.failures import is_bad_request
 from accord_bridges.run import Run
 
-McpServer: TypeAlias = McpServerStdio | McpServerHttp | McpServerSse
-
-_START_S = 30.0  # that an MCP server has to start
 _CALL_S = 300.0  # that a tool of an MCP server may take
 _FAILED = "An error occurred while running the tool"  # how the SDK begins the text of a failure
 _CANCELLED = "The call was cancelled before it had a result."
@@ -105,47 +102,34 @@ class OpenAiAgentsAgent(BridgedAgent):
         """Return the agent that has the conversation, with what the session adds to it."""
         found = _reachable(self.target).get(name or self.target.name, self.target)
         changes: dict[str, Any] = {}
-        servers = await run.mcp_servers()
-        opened = await asyncio.gather(*(self._opened(run, server) for server in servers))
-        if any(opened):
-            changes["mcp_servers"] = [*found.mcp_servers, *(each for each in opened if each)]
+        if opened := await self.open_mcp_servers(run, partial(_mcp_server, run.cwd)):
+            changes["mcp_servers"] = [*found.mcp_servers, *opened]
             changes["mcp_config"] = {**found.mcp_config, "include_server_in_tool_names": True}
         if self.options.editor_tools:
             from accord_bridges.editor import editor_tools
 
             added = [function_tool(tool) for tool in editor_tools(run)]
             changes["tools"] = [*found.tools, *added]
-        if run.mode is not None:
-            about = self.options.modes.get(run.mode)
-            mode = f"Mode: {run.mode}.{f' {about}' if about else ''}"
+        if (mode := self.mode_text(run)) is not None:
             changes["instructions"] = _instructions(found, mode)
         return found.clone(**changes) if changes else found
 
-    async def _opened(self, run: Run, server: McpServer) -> MCPServer | None:
-        """Start an MCP server, once in a session; return None, and say why, if it does not."""
-        try:
-            async with asyncio.timeout(_START_S):
-                return await self.keep(
-                    run.session, ("mcp", server.name), lambda: _mcp_server(server)
-                )
-        except Exception as error:  # noqa: BLE001  # of any server: the turn goes on without it
-            reason = str(error) or type(error).__name__
-            await run.turn.show_notice(
-                f"The MCP server {server.name} is not used", severity="warning", description=reason
-            )
-            return None
 
-
-def _mcp_server(server: McpServer) -> AbstractAsyncContextManager[MCPServer]:
+def _mcp_server(cwd: str, server: McpServer, name: str) -> AbstractAsyncContextManager[MCPServer]:
     more: dict[str, Any] = {
-        "name": re.sub(r"\W", "_", server.name),
+        "name": name,
         "cache_tools_list": True,
         "client_session_timeout_seconds": _CALL_S,
     }
     match server:
         case McpServerStdio():
             made: Any = MCPServerStdio(
-                {"command": server.command, "args": list(server.args), "env": dict(server.env)},
+                {
+                    "command": server.command,
+                    "args": list(server.args),
+                    "env": dict(server.env),
+                    "cwd": cwd,
+                },
                 **more,
             )
         case McpServerHttp():

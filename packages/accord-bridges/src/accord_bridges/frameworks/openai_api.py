@@ -167,8 +167,8 @@ class OpenAiApiAgent(BridgedAgent):
         parts: list[str] = []
         if instructions := self.options.settings.get("instructions"):
             parts.append(str(instructions))
-        if run.mode and (about := self.options.modes.get(run.mode)):
-            parts.append(f"Mode {run.mode}: {about}")
+        if (mode := self.mode_text(run)) is not None:
+            parts.append(mode)
         if self.options.editor_tools:
             parts.append(f"The project is in {run.cwd}.")
         if (prompt := run.session.system_prompt) is not None:
@@ -259,7 +259,7 @@ async def _call(
         elif name not in tools:
             error = f"Error: there is no tool {name!r}; the tools: {', '.join(tools) or 'none'}"
     except ValueError as exc:
-        error = f"Error: the arguments are no JSON: {exc}"
+        error = f"Error: the arguments are not JSON: {exc}"
     if error is not None:
         await run.begin_call(call_id, name, text)
         await run.end_call(call_id, error, outcome="failed")

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncIterable, Sequence
 from functools import partial
 from inspect import isroutine
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 from pydantic_ai import (
     AbstractToolset,
@@ -58,11 +57,10 @@ from accord import (
     ResourceLink,
 )
 from accord.types.session import StopReason
-from accord_bridges.bridge import BridgedAgent
+from accord_bridges.bridge import BridgedAgent, McpServer
 from accord_bridges.failures import is_bad_request
 from accord_bridges.run import Outcome, Question, Run
 
-McpServer: TypeAlias = McpServerStdio | McpServerHttp | McpServerSse
 _OUTCOMES: dict[str, Outcome] = {
     "success": "completed",
     "denied": "cancelled",
@@ -70,7 +68,6 @@ _OUTCOMES: dict[str, Outcome] = {
 }
 _QUESTIONS = ("question", "prompt", "message", "text")
 _CHOICES = ("options", "choices")
-_START_S = 30.0  # that an MCP server has to start
 
 
 class PydanticAiAgent(BridgedAgent):
@@ -102,7 +99,7 @@ class PydanticAiAgent(BridgedAgent):
                     _prompt(run.content),
                     message_history=history.messages,
                     model=run.model,
-                    instructions=self._instructions(run),
+                    instructions=self.mode_text(run),
                     deps=deps(run) if isroutine(deps) else deps,
                     model_settings=settings.get("model_settings"),
                     usage_limits=settings.get("usage_limits"),
@@ -121,39 +118,17 @@ class PydanticAiAgent(BridgedAgent):
         await shown.end(result)
         return None
 
-    def _instructions(self, run: Run) -> str | None:
-        """Return what the model is told of the mode: its description, else its name."""
-        if run.mode is None:
-            return None
-        about = self.options.modes.get(run.mode)
-        return f"Mode: {run.mode}.{f' {about}' if about else ''}"
-
     async def _toolsets(self, run: Run) -> list[AbstractToolset[Any]]:
         found: list[AbstractToolset[Any]] = []
         if self.options.editor_tools:
             from accord_bridges.editor import editor_tools
 
             found.append(FunctionToolset(editor_tools(run)))
-        servers = await run.mcp_servers()
-        opened = await asyncio.gather(*(self._opened(run, server) for server in servers))
-        return [*found, *(each for each in opened if each is not None)]
-
-    async def _opened(self, run: Run, server: McpServer) -> AbstractToolset[Any] | None:
-        """Start an MCP server, once in a session; return None, and say why, if it does not."""
-        try:
-            async with asyncio.timeout(_START_S):
-                return await self.keep(
-                    run.session, ("mcp", server.name), lambda: _mcp_toolset(server)
-                )
-        except Exception as error:  # noqa: BLE001  # of any server: the turn goes on without it
-            reason = str(error) or type(error).__name__
-            await run.turn.show_notice(
-                f"The MCP server {server.name} is not used", severity="warning", description=reason
-            )
-            return None
+        make = partial(_mcp_toolset, run.cwd)
+        return [*found, *await self.open_mcp_servers(run, make)]
 
 
-def _mcp_toolset(server: McpServer) -> AbstractToolset[Any]:
+def _mcp_toolset(cwd: str, server: McpServer, name: str) -> AbstractToolset[Any]:
     try:
         from fastmcp.client import transports
         from pydantic_ai.mcp import MCPToolset
@@ -162,14 +137,13 @@ def _mcp_toolset(server: McpServer) -> AbstractToolset[Any]:
     match server:
         case McpServerStdio():
             client: Any = transports.StdioTransport(
-                server.command, list(server.args), env=dict(server.env), keep_alive=False
+                server.command, list(server.args), env=dict(server.env), cwd=cwd, keep_alive=False
             )
         case McpServerHttp():
             client = transports.StreamableHttpTransport(server.url, dict(server.headers))
         case McpServerSse():
             client = transports.SSETransport(server.url, dict(server.headers))
-    name = re.sub(r"\W", "_", server.name)
-    return MCPToolset(client, id=name, init_timeout=_START_S).prefixed(name)
+    return MCPToolset(client, id=name, init_timeout=None).prefixed(name)
 
 
 # The history.

@@ -369,7 +369,8 @@ def import_run(logs: tuple[str, ...], out: str, score: str | None) -> int:
 
     LOG is a log of inspect-ai (a file, or a folder of files .eval) or the folder of a job of
     Harbor. NAME=LOG names its agent. Several logs are compared in one run. A sample or trial
-    without a result becomes a lost attempt, and a score that is no number an error of the grader.
+    without a result becomes a lost attempt, and a score that is not a number becomes an error of
+    the grader.
 
     Exit status: 0 imported, 1 error.
     """

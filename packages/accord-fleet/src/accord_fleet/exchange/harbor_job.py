@@ -22,13 +22,7 @@ from accord.text.lenient_json import is_object
 from accord_bridges.atif import trajectory_of
 from accord_fleet.dataset.dataset import Dataset
 from accord_fleet.exchange.conversation import conversation_of
-from accord_fleet.exchange.samples import (
-    Sample,
-    own_metadata,
-    own_of,
-    plain_name,
-    task_id,
-)
+from accord_fleet.exchange.samples import Sample, own_metadata, own_of, plain_name, task_id
 from accord_fleet.types import (
     CommandGrader,
     FailedPart,

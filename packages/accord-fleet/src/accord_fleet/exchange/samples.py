@@ -32,7 +32,7 @@ class Sample(msgspec.Struct, kw_only=True):
     reasons: dict[str, str] = {}
     """What a scorer says for its score, by the same names."""
     verdict: Verdict | None = None
-    """What an export wrote for the score, if nobody has changed that since."""
+    """What an export wrote for the score, if the score is still the same."""
     is_exported: bool = False
     """Whether `accord fleet export` wrote it, so that the task and the result are exact."""
 

@@ -452,8 +452,12 @@ class SessionCore:
             new = wanted[keep:]
         # A copy: the caller may change what it has given.
         update = Remembered(msgspec.json.decode(encode(new)), keep or None)
-        await self.store_update(update)
-        self.remembered = update.after(before)
+        self.remembered = update.after(before)  # at once: another call continues from here
+        try:
+            await self.store_update(update)
+        except BaseException:
+            self.remembered = before
+            raise
 
     def _check_open(self) -> None:
         if self.closed:

@@ -127,6 +127,7 @@ class BaseToolCall:
         cancelled individually.
         """
         await self._show_new()
+        await self._notify_background()
 
     @must_await("call")
     async def end(self, status: Literal["completed", "failed", "cancelled"] = "completed") -> None:
