@@ -15,7 +15,6 @@ import pytest
 
 HERE = Path(__file__).parent
 NAMES = sorted(file.stem.removeprefix("in_") for file in HERE.glob("in_*.py"))
-NAMES = [name for name in NAMES if not name.startswith("used_")]  # run by test_used_in.py
 NAMES.remove("harbor_environment")  # used by in_harbor.py
 pytestmark = [pytest.mark.programs, pytest.mark.timeout(900)]
 
@@ -25,7 +24,9 @@ def test_bridge_with_the_real_framework(name: str, tmp_path: Path):
     environment = name.removeprefix("used_")
     python = HERE / ".venvs" / environment / "bin" / "python"
     if not python.exists():
-        pytest.skip(f"{environment} is not installed: sh {HERE.relative_to(Path.cwd())}/install.sh")
+        pytest.skip(
+            f"{environment} is not installed: sh {HERE.relative_to(Path.cwd())}/install.sh frameworks"
+        )
     if name == "harbor" and shutil.which("bwrap") is None:
         pytest.skip("bubblewrap is not installed")
     done = subprocess.run(

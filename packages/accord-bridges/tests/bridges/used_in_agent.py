@@ -1,8 +1,8 @@
 """An agent for the tests of agents in frameworks: each line of a prompt is a command.
 
 `call NAME JSON` calls a tool of the client, several in a line joined by ` & ` at once; `edit TITLE`
-asks for permission, and `ask TITLE` says nothing then; `count` says how many prompts the session has had; `die` ends the process.
-Without any command, it says an object in JSON.
+asks for permission, and `ask TITLE` says nothing then; `count` says how many
+prompts the session has had; `die` ends the process. Without any command, it says an object in JSON.
 """
 
 import asyncio
