@@ -24,9 +24,8 @@ def test_bridge_with_the_real_framework(name: str, tmp_path: Path):
     environment = name.removeprefix("used_")
     python = HERE / ".venvs" / environment / "bin" / "python"
     if not python.exists():
-        pytest.skip(
-            f"{environment} is not installed: sh {HERE.relative_to(Path.cwd())}/install.sh frameworks"
-        )
+        install = f"sh {HERE.relative_to(Path.cwd())}/install.sh"
+        pytest.skip(f"{environment} is not installed: {install} frameworks")
     if name == "harbor" and shutil.which("bwrap") is None:
         pytest.skip("bubblewrap is not installed")
     done = subprocess.run(
