@@ -31,7 +31,7 @@ GIVEN_AWAITABLES = {
     "accord.testing:_raises": "it is awaited at once",
     "accord.transports.http:HttpTransport._guard": "closed at the end of the task",
     "accord_bridges.inspect:_owned": "it is awaited at once",
-    "accord_bridges.used_in.agents:_there": "given to the loop of another thread at once",
+    "accord_bridges.used_in.turns:there": "given to the loop of another thread at once",
     "accord_conformance.client.run:ClientRun._guarded": "discard_with",
     "accord_fleet.attempt:_Attempt._connect": "it is awaited at once",
     "accord_fleet.gateway.gateway:until_disconnect": "it is awaited at once",
