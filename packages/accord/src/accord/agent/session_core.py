@@ -320,7 +320,7 @@ class SessionCore:
         self._output = None if writer is None else _output_of(writer)
         self._read_history = read_history
         self._count = first_number
-        self.remembered = remembered  # by the agent, as JSON
+        self.remembered: Any = remembered  # by the agent, as JSON
         self._role: MessageRole | None = None
         self._message_id = ""
         self._chunks = 0  # of the current message
