@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -30,6 +31,7 @@ from accord.client.limits import Allow, Deny, Limits, LimitsFileError, Rules, re
 from accord.proxy.budget import BudgetProxy
 from client.test_budget import Model, Reporter, Way, Worker
 from client.wire_agents import BOTH
+from proxy.conversation import conversation
 from versions import only
 
 
@@ -89,6 +91,46 @@ async def test_calls_files_tokens_and_time_are_limited(version: int) -> None:
             stop_reason, text = await turn_of(session, prompt)
             assert said in text, (budget, text)
             assert (stop_reason == "end_turn") == (not said or "500" in said), budget
+
+
+@BOTH
+async def test_calls_count_however_their_updates_are_written(version: int) -> None:
+    """What is read at a glance counts as what is decoded, and passes unchanged."""
+
+    new = "tool_call" if version == 1 else "tool_call_update"
+
+    def written(call: int, more: str = "", kind: str = new) -> bytes:
+        return (
+            f'{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"s","update":'
+            f'{{"sessionUpdate":"{kind}","toolCallId":"c{call}","title":"t"{more}}}}}}}'
+        ).encode()
+
+    first = written(1)
+    frames = [
+        first,
+        written(1, ',"status":"in_progress"', "tool_call_update"),  # known
+        written(2, kind=new.replace("t", r"\u0074", 1)),
+        written(3).replace(b"sessionUpdate", rb"session\u0055pdate"),
+        written(4).replace(b":", b" : "),
+        written(5, ',"kind":7'),  # malformed
+        written(6, kind="tool_call_of_later"),  # not known
+        written(7, ',"content":[{"type":"diff","path":"/f","newText":""}]'),
+        written(8, kind="agent_message_chunk"),  # malformed
+    ]
+    calls = 6
+    for limit in (calls, calls - 1):
+        stage = BudgetProxy(Limits(budgets=(Budget(tool_calls=limit),))).stage()
+        async with asyncio.timeout(10), conversation(stage, version=version) as talk:
+            talk.prompt()
+            asked = await talk.agent_gets()
+            talk.ends.agent.write(frames)
+            at_client = (await talk.ends.client_has(len(frames) + 1))[1 : len(frames) + 1]
+            assert [json.loads(one) for one in at_client] == [json.loads(one) for one in frames]
+            if limit < calls:
+                assert (await talk.agent_gets())["method"] == "session/cancel"
+            await talk.end_turn(asked, "end_turn" if limit == calls else "cancelled")
+            expected = "end_turn" if limit == calls else "max_turn_requests"
+            assert await talk.turn_ended() == expected
 
 
 async def test_a_limit_withdraws_an_open_question_and_its_time_does_not_count() -> None:

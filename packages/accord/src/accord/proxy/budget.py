@@ -38,6 +38,8 @@ T = TypeVar("T")
 
 log: logging.Logger = logging.getLogger("accord.proxy.budget")
 
+_TOOL_CALLS = ("tool_call", "tool_call_update", "tool_call_content_chunk")
+
 # The proxy.
 
 
@@ -232,7 +234,7 @@ class _ChainBudget(ProxyHooks):
             meter.used(update.used)
             if update.cost is not None:
                 meter.costs(update.cost.amount, update.cost.currency)
-        elif update.kind.startswith("tool_call"):
+        elif update.kind in _TOOL_CALLS:
             if not update.tool_call_id or self._has_to_read(session_id, update, text):
                 return False
             meter.called(update.tool_call_id)
