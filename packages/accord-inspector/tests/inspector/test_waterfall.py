@@ -75,11 +75,19 @@ async def shown(page: Page, inspector: Inspector, name: str = "few", rest: str =
 
 async def bar(page: Page, row: int) -> tuple[float, float]:
     """Return where a bar begins and ends, as parts of the time that is shown."""
-    found: Any = await page.locator(f"#fall-{row} .fall-bar").evaluate(
-        """bar => {
+    # The page draws a row again in a frame of its own, and drops the old one.
+    found: Any = await page.evaluate(
+        """async row => {
+          const frame = () => new Promise(requestAnimationFrame);
+          let bar = null;
+          for (let frames = 0; frames < 3 || (bar === null && frames < 300); frames++) {
+            await frame();
+            bar = document.querySelector(`#fall-${row} .fall-bar`);
+          }
           const [a, b] = [bar, bar.parentElement].map((one) => one.getBoundingClientRect());
           return [(a.left - b.left) / b.width, (a.right - b.left) / b.width];
-        }"""
+        }""",
+        row,
     )
     return found[0], found[1]
 
