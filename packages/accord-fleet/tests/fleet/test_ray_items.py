@@ -1,4 +1,4 @@
-"""Attempts that wait for a slot of a cluster are read as there is room."""
+"""What Ray gets: items as there is room, and the packages that a node lacks."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections.abc import Iterator
 
 import msgspec
 
+from accord_fleet import AgentSpec, Task
+from accord_fleet.engines.ray_cluster import own_packages, own_requirements, probe, with_python
 from accord_fleet.engines.ray_slots import Items
-from accord_fleet.types import Task, WorkItem
+from accord_fleet.plan import RunSettings
+from accord_fleet.types import WorkItem
 
 
 class Source:
@@ -94,3 +97,22 @@ async def test_attempt_is_not_taken_on_a_node_on_which_it_has_failed() -> None:
     again = items.take("a", "n2")
     assert again
     assert again.item is first.item
+
+
+def test_only_what_a_node_lacks_is_installed() -> None:
+    wanted = own_requirements()
+    assert any(text.startswith("msgspec>=") for text in wanted)
+    assert not any(text.startswith(("ray", "accord")) for text in wanted)
+    found = probe([*wanted, "no-such-package>=1", "msgspec>=999"])()
+    assert found[3] == ["no-such-package>=1", "msgspec>=999"]
+    assert "pip" not in own_packages([])
+    assert own_packages(["a>=1"])["pip"]["packages"] == ["a>=1"]
+
+
+def test_only_agents_in_the_python_of_the_driver_change_it() -> None:
+    agents = (
+        AgentSpec(name="a", command=("/driver/python", "x")),
+        AgentSpec(name="b", command=("b",)),
+    )
+    changed = with_python(RunSettings(agents=agents), "/driver/python", "/node/python").agents
+    assert [agent.command for agent in changed] == [("/node/python", "x"), ("b",)]

@@ -29,7 +29,14 @@ from accord_fleet.types import ClusterLost, FleetError
 
 # Accord on a cluster that has none.
 
-OWN_PACKAGES = ("accord", "accord_trace", "accord_terminal", "accord_coder", "accord_fleet")
+OWN_PACKAGES = (
+    "accord",
+    "accord_trace",
+    "accord_terminal",
+    "accord_bridges",
+    "accord_coder",
+    "accord_fleet",
+)
 """What slots and the bundled agents import."""
 
 _DISTRIBUTIONS = tuple(name.replace("_", "-") for name in OWN_PACKAGES)

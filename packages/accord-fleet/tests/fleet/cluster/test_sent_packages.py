@@ -19,7 +19,6 @@ import pytest
 
 from accord_fleet import AgentSpec, RayEngine, Result, Task, Times
 from accord_fleet.dataset.dataset import Dataset
-from accord_fleet.engines.ray_cluster import own_packages, own_requirements, probe, with_python
 from accord_fleet.plan import RunSettings
 from accord_fleet.run import Attempted, Control
 from accord_fleet.types import WorkItem
@@ -155,22 +154,3 @@ async def test_the_packages_of_an_agent_are_installed_on_its_node(
     async with contextlib.aclosing(engine.run(work, settings, Control())) as outcomes:
         [result] = [outcome.result async for outcome in outcomes]
     assert (result.status, result.answer) == ("finished", "hello"), result.failure
-
-
-def test_only_what_a_node_lacks_is_installed() -> None:
-    wanted = own_requirements()
-    assert any(text.startswith("msgspec>=") for text in wanted)
-    assert not any(text.startswith("ray") for text in wanted)
-    found = probe([*wanted, "no-such-package>=1", "msgspec>=999"])()
-    assert found[3] == ["no-such-package>=1", "msgspec>=999"]
-    assert "pip" not in own_packages([])
-    assert own_packages(["a>=1"])["pip"]["packages"] == ["a>=1"]
-
-
-def test_only_agents_in_the_python_of_the_driver_change_it() -> None:
-    agents = (
-        AgentSpec(name="a", command=("/driver/python", "x")),
-        AgentSpec(name="b", command=("b",)),
-    )
-    changed = with_python(RunSettings(agents=agents), "/driver/python", "/node/python").agents
-    assert [agent.command for agent in changed] == [("/node/python", "x"), ("b",)]
