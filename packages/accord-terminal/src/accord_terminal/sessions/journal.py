@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from accord.types.session import TokenUsage
 from accord_terminal.sessions.records import (
     USAGE,
     Approvals,
@@ -109,6 +110,7 @@ class Ended(_Entry, tag="ended"):
     code: int | None = None
     stderr: tuple[str, ...] = ()
     tokens: int | None = None
+    usage: TokenUsage | None = None
 
 
 class Steered(_Entry, tag="steered"):

@@ -160,11 +160,15 @@ async def joined_session(
     client_name: str = "",
     replay: bool = False,
     decides: bool = False,
+    follows: Literal["all", "own"] = "all",
     on_entry: Callable[[str, Entry], None] | None = None,
     permissions: Policy | None = None,
     **options: Unpack[ConnectOptions],
 ) -> AsyncGenerator[SharedSession, None]:
-    """Open a session over a connection to its owner, as `open_session` does."""
+    """Open a session over a connection to its owner, as `open_session` does.
+
+    With `follows="own"` there are updates and questions of the turns of its own prompts only.
+    """
     extensions: dict[str, Any] = dict(options.pop("extensions", None) or {})
     if on_entry is not None:
         extensions[f"{CALL}entry"] = partial(_entry, on_entry)
@@ -173,6 +177,7 @@ async def joined_session(
     settings = {
         "name": client_name,
         "decides": decides,
+        "follows": follows,
         "entries": on_entry is not None,
     }
     try:

@@ -395,6 +395,7 @@ class Owner(OwnerState):
                 ended.stop_reason = await turn.wait()
                 if turn.token_usage is not None:
                     ended.tokens = turn.token_usage.total
+                    ended.usage = turn.token_usage
         except AuthRequired as exc:
             ended.error, ended.code = refusal(self.record, exc.text), exc.code
         except RequestError as exc:

@@ -1,0 +1,42 @@
+"""ACP agents behind other protocols, as ASGI applications: `accord gateway`.
+
+`gateway(...)` makes an application. `turns` has the sessions of the agents and the turns of callers,
+`caller_tools` gives the agents the tools of their callers, `app` is who may send a request; each
+protocol is a file that translates between its requests and the turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from accord.remote.access import Access
+    from accord_bridges.gateways.app import GatewayApp
+    from accord_bridges.gateways.turns import GatewaySettings
+    from accord_terminal.toolkit.agent_names import NamedAgent
+
+PROTOCOLS = ("openai",)
+
+__all__ = ("PROTOCOLS", "gateway")
+
+
+def gateway(
+    agents: Mapping[str, NamedAgent],
+    access: Access,
+    settings: GatewaySettings,
+    *,
+    only: Sequence[str] = PROTOCOLS,
+    show_tools: bool = False,
+) -> GatewayApp:
+    """Return the application that serves agents by the protocols of `only`."""
+    from accord_bridges.gateways.app import GatewayApp
+    from accord_bridges.gateways.turns import AgentSessions
+
+    sessions = AgentSessions(agents, settings)
+    routes = []
+    if "openai" in only:
+        from accord_bridges.gateways.openai_chat import OpenAiChat
+
+        routes.append(OpenAiChat(sessions, show_tools=show_tools).routes())
+    return GatewayApp(sessions, routes, access)

@@ -1,0 +1,242 @@
+"""The ASGI application of a gateway: who may send a request, and which protocol serves it.
+
+`GatewayApp` checks and reads requests as `accord serve` does, and passes them to the routes of the
+protocols. It can be mounted in another application, or be served by `accord gateway`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+import msgspec
+
+from accord.remote.access import (
+    Access,
+    HttpLimits,
+    Principal,
+    Receive,
+    Refusal,
+    Scope,
+    Send,
+    allow_origin,
+    cors_preflight,
+    headers_of,
+    path_of,
+    respond,
+    respond_json,
+)
+from accord.remote.access_log import RefusedRequests, RequestLog
+from accord.remote.http_server import RequestBody
+from accord_bridges.gateways.turns import AgentSessions, GatewayError
+
+log: logging.Logger = logging.getLogger("accord.gateway")
+_encode = msgspec.json.Encoder().encode
+
+
+class Request:
+    """A request that was admitted."""
+
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, principal: Principal, body: bytes
+    ) -> None:
+        self.method: str = scope["method"]
+        self.path = path_of(scope)
+        self.headers = headers_of(scope)
+        self.principal = principal
+        self.body = body
+        self._receive = receive
+        self._send = send
+        self._has_started = False
+
+    def header(self, name: str) -> str | None:
+        """Return the value of a header, whose name is in lower case."""
+        values = self.headers.get(name)
+        return values[0] if values else None
+
+    async def respond(
+        self, value: Any, status: int = 200, headers: Sequence[tuple[str, str]] = ()
+    ) -> None:
+        """Send a response of JSON."""
+        self._has_started = True
+        await respond_json(self._send, status, _encode(value), headers)
+
+    @asynccontextmanager
+    async def until_gone(self, left: Callable[[], None]) -> AsyncGenerator[None, None]:
+        """Call `left` if the caller disconnects during the block."""
+
+        async def watch() -> None:
+            while (await self._receive())["type"] != "http.disconnect":
+                pass
+            left()
+
+        watching = asyncio.create_task(watch(), name="accord gateway caller")
+        try:
+            yield
+        finally:
+            watching.cancel()
+            await asyncio.wait([watching])
+
+    async def start_events(self, headers: Sequence[tuple[str, str]] = ()) -> None:
+        """Begin a response of server-sent events."""
+        self._has_started = True
+        sent = [
+            (b"content-type", b"text/event-stream; charset=utf-8"),
+            (b"cache-control", b"no-store"),
+            (b"x-accel-buffering", b"no"),
+            *((name.lower().encode(), value.encode()) for name, value in headers),
+        ]
+        await self._send({"type": "http.response.start", "status": 200, "headers": sent})
+
+    async def send_events(self, data: bytes, *, more: bool = True) -> None:
+        """Send complete events, the last ones unless there are `more`."""
+        await self._send({"type": "http.response.body", "body": data, "more_body": more})
+
+    @property
+    def has_started(self) -> bool:
+        """Whether a response was begun: its status cannot change any more."""
+        return self._has_started
+
+
+Handler: TypeAlias = Callable[[Request], Awaitable[None]]
+# Makes the body of an error in the form of a protocol.
+ErrorBody: TypeAlias = Callable[[GatewayError], Any]
+
+
+class Routes:
+    """The paths of a protocol. A path that ends with `/*` serves all below it."""
+
+    def __init__(self, error_body: ErrorBody, handlers: Mapping[tuple[str, str], Handler]) -> None:
+        self.error_body = error_body
+        self._handlers = handlers
+        self._paths = {path for _, path in handlers}
+
+    def find(self, path: str) -> str | None:
+        """Return the path of the table that serves a path."""
+        if path in self._paths:
+            return path
+        parent = path.rpartition("/")[0] + "/*"
+        return parent if parent in self._paths else None
+
+    def handler(self, method: str, path: str) -> Handler:
+        """Return what serves a path. Raises `GatewayError` for another method."""
+        found = self._handlers.get((method, path))
+        if found is None:
+            raise GatewayError(f"{method} is not possible here", status=405)
+        return found
+
+
+class GatewayApp:
+    """Serves the routes of protocols. `/health` and `/ready` are answered to everybody."""
+
+    def __init__(
+        self,
+        sessions: AgentSessions,
+        routes: Sequence[Routes],
+        access: Access,
+        *,
+        limits: HttpLimits | None = None,
+    ) -> None:
+        self._sessions = sessions
+        self._routes = routes
+        self._access = access
+        self._limits = limits or HttpLimits()
+        self._refused = RefusedRequests()
+        self._draining = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        match scope["type"]:
+            case "http":
+                logged = RequestLog(scope, receive, send, self._refused)
+                try:
+                    await self._serve(scope, logged.receive, logged.send)
+                finally:
+                    logged.done()
+            case "lifespan":
+                await self._lifespan(receive, send)
+            case other:
+                raise ValueError(f"Unknown kind of ASGI connection: {other!r}")
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while (await receive())["type"] == "lifespan.startup":
+            await send({"type": "lifespan.startup.complete"})
+        await self.drain(0)
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = path_of(scope)
+        if path in ("/health", "/ready"):
+            text = "draining" if self._draining and path == "/ready" else "ok"
+            status = 200 if text == "ok" else 503
+            await respond(send, status, f"{text}\n".encode(), "text/plain; charset=utf-8")
+            return
+        headers = headers_of(scope)
+        origin = headers.get("origin")
+        if origin is not None and self._access.check_origin(scope) is None:
+            if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+                await cors_preflight(allow_origin(send, origin[0]))
+                return
+            send = allow_origin(send, origin[0])
+        routes, place = self._find(path)
+        body = RequestBody(receive)
+        refusal = await self._access.check(scope)
+        if isinstance(refusal, Principal):
+            principal = refusal
+            if self._draining:
+                refusal = Refusal(503, "The gateway is going away", (("Retry-After", "5"),))
+            elif place is None:
+                refusal = Refusal(404, f"There is nothing at {path[:100]!r}")
+            else:
+                found = await body.read(headers, self._limits)
+                if isinstance(found, bytes):
+                    request = Request(scope, receive, send, principal, found)
+                    await self._run(request, routes, place)
+                    return
+                refusal = found
+        await body.discard()
+        error = GatewayError(refusal.text, status=refusal.status)
+        content = _encode(routes.error_body(error))
+        await respond_json(send, refusal.status, content, refusal.headers)
+
+    def _find(self, path: str) -> tuple[Routes, str | None]:
+        for routes in self._routes:
+            place = routes.find(path)
+            if place is not None:
+                return routes, place
+        return self._routes[0], None
+
+    async def _run(self, request: Request, routes: Routes, place: str) -> None:
+        try:
+            await routes.handler(request.method, place)(request)
+        except GatewayError as error:
+            await self._fail(request, routes, error)
+        except Exception as error:
+            log.exception("! a request failed")
+            text = f"Internal error: {type(error).__name__}"
+            await self._fail(request, routes, GatewayError(text, status=500))
+
+    async def _fail(self, request: Request, routes: Routes, error: GatewayError) -> None:
+        body = routes.error_body(error)
+        if request.has_started:
+            with_end = b"data: " + _encode(body) + b"\n\n"
+            await request.send_events(with_end, more=False)
+            return
+        wait = (("Retry-After", "1"),) if error.status in (429, 503) else ()
+        await request.respond(body, error.status, wait)
+
+    @property
+    def running_turns(self) -> int:
+        """The number of turns that are running."""
+        return self._sessions.running_turns
+
+    async def drain(self, timeout_s: float) -> None:
+        """Refuse requests from now on, let turns end for `timeout_s` seconds, and cancel the rest."""
+        self._draining = True
+        await self._sessions.cancel_all(timeout_s)
+
+    async def disconnect(self, timeout_s: float) -> None:
+        """Cancel all turns now."""
+        await self.drain(0)

@@ -1,0 +1,506 @@
+"""Turns of ACP agents for the callers of other protocols.
+
+Each conversation is a persistent session, which people can watch and use in `accord session` and
+`accord chat`. An `Exchange` is one turn over as many requests as its caller needs: it stops where
+the agent calls a tool of the caller, or asks for a permission that the caller decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import sqlite3
+import tempfile
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec import Struct
+
+from accord import ContentBlock, TokenUsage
+from accord.client.events import Event, PermissionRequest
+from accord.errors import AccordError, RequestError
+from accord_terminal.sessions.journal import Ended, Entry
+from accord_terminal.sessions.named import CALL, joined_session
+from accord_terminal.sessions.owners import running_owner, transport_to
+from accord_terminal.sessions.records import (
+    Approvals,
+    Record,
+    SessionsError,
+    Store,
+    StoreError,
+    new_record,
+)
+from accord_terminal.toolkit.agent_names import NamedAgent
+
+if TYPE_CHECKING:
+    from accord.client.events import Decision
+    from accord_bridges.gateways.caller_tools import CallerTools
+
+log: logging.Logger = logging.getLogger("accord.gateway")
+
+_EVENTS = 512  # that wait for the caller to read; then the agent waits
+_GATHER_S = 0.1  # after a call of the caller's tool, for others that are made with it
+_FORGET_S = 900.0  # a conversation without a turn is read from its record again
+_HEADS = 100_000  # conversations that are found by their transcripts
+
+
+class GatewayError(AccordError):
+    """A request cannot be served; `status` is that of HTTP, `param` names what is wrong."""
+
+    def __init__(
+        self, text: str, *, status: int = 400, code: str | None = None, param: str | None = None
+    ) -> None:
+        super().__init__(text)
+        self.status = status
+        self.code = code
+        self.param = param
+
+
+class GatewaySettings(Struct, frozen=True, kw_only=True):
+    """What the operator of a gateway decides. Times are in seconds.
+
+    Sessions work in `cwd`, or with `scratch` each in a new directory; a caller may choose a
+    directory below one of `roots`. `approvals` are the rules for permissions, which are rejected
+    otherwise unless the caller can be asked.
+    """
+
+    cwd: Path = Path()
+    roots: tuple[Path, ...] = ()
+    scratch: bool = False
+    approvals: Approvals = Approvals()
+    warm: int = 0  # sessions of each agent that are started before they are needed
+    turns: int = 64  # at the same time
+    waiting: int = 16  # requests for a session whose turn is running
+    idle_s: float = 300.0  # an agent without a caller ends
+    answer_s: float = 600.0  # for the caller to return what its tool has done
+
+
+class CallerTool(Struct, frozen=True):
+    """A tool that the caller runs; `parameters` is a JSON schema."""
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, Any] = {}
+
+
+class CallerCall(Struct, frozen=True):
+    """The agent calls a tool of the caller."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+
+
+class CallerQuestion(Struct, frozen=True):
+    """The agent asks for a permission that the caller decides."""
+
+    id: str
+    request: PermissionRequest
+
+
+Happening: TypeAlias = Event | CallerCall | CallerQuestion
+_OF_CALLER = (CallerCall, CallerQuestion)
+
+
+class Exchange:
+    """A turn; `stop_reason` is None until it has ended, `error` is why it failed."""
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        content: Sequence[ContentBlock],
+        *,
+        asks: bool,
+    ) -> None:
+        self.conversation = conversation
+        self.stop_reason: str | None = None
+        self.error: AccordError | None = None
+        self.usage: TokenUsage | None = None
+        self.rejected: list[str] = []
+        """The permissions that were rejected because nobody could be asked."""
+        self._content = content
+        self._asks = asks
+        self._happened: deque[Happening] = deque()
+        self._changed = asyncio.Event()
+        self._read = asyncio.Event()
+        self._open: dict[str, asyncio.Future[Any]] = {}
+        self._has_ended = asyncio.Event()
+        self._task = asyncio.create_task(self._run(), name="accord gateway turn")
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more happens."""
+        return self._has_ended.is_set()
+
+    async def happenings(self) -> AsyncGenerator[Sequence[Happening], None]:
+        """Yield what has happened, as it happens, until the turn ends or waits for its caller.
+
+        The caller's calls and questions come at the end: answer them with `answer`.
+        """
+        until: float | None = None
+        loop = asyncio.get_running_loop()
+        while not (self.has_ended and not self._happened):
+            self._changed.clear()
+            if not self._happened:
+                try:
+                    async with asyncio.timeout_at(until):
+                        await self._changed.wait()
+                except TimeoutError:
+                    return
+                continue
+            found = [*self._happened]
+            self._happened.clear()
+            self._read.set()
+            if until is None and any(isinstance(one, _OF_CALLER) for one in found):
+                until = loop.time() + _GATHER_S
+            yield found
+
+    async def _put(self, item: Happening) -> None:
+        while len(self._happened) >= _EVENTS:
+            self._read.clear()
+            await self._read.wait()
+        self._happened.append(item)
+        self._changed.set()
+
+    def answer(self, call_id: str, given: Any) -> None:
+        """Give what the caller's tool has returned, or the id of the permission's option."""
+        waiting = self._open.get(call_id)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(given)
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Let the caller run one of its tools; return what it gives.
+
+        Raises `TimeoutError` if it does not within `answer_s`; the turn is cancelled then.
+        """
+        call = CallerCall(f"call_{secrets.token_hex(12)}", name, arguments)
+        return await self._ask_caller(call.id, call)
+
+    async def _ask_caller(self, call_id: str, question: CallerCall | CallerQuestion) -> Any:
+        sessions = self.conversation.sessions
+        waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._open[call_id] = waiting
+        sessions.waiting[call_id] = self
+        try:
+            await self._put(question)
+            async with asyncio.timeout(sessions.settings.answer_s):
+                return await waiting
+        except TimeoutError:
+            log.info("! a caller did not return to its turn: it is cancelled")
+            self.cancel()
+            raise
+        finally:
+            del self._open[call_id]
+            del sessions.waiting[call_id]
+
+    def cancel(self) -> None:
+        """Cancel the turn: nobody waits for it any more."""
+        self._task.cancel()
+
+    async def wait_ended(self) -> None:
+        """Wait until the turn has ended, which is bounded after `cancel`."""
+        await self._has_ended.wait()
+
+    async def _run(self) -> None:
+        conversation = self.conversation
+        try:
+            async with conversation.sessions.slots, conversation.order:
+                conversation.running = self
+                await conversation.prepare()
+                await self._prompt()
+        except asyncio.CancelledError:
+            self.stop_reason = "cancelled"
+        except RequestError as error:
+            self.error = error
+        except AccordError as error:
+            self.error = error
+        except Exception as error:
+            log.exception("! a turn failed")
+            self.error = GatewayError(f"Internal error: {type(error).__name__}", status=500)
+        finally:
+            conversation.requests -= 1
+            if conversation.running is self:
+                conversation.running = None
+            self._has_ended.set()
+            self._changed.set()
+
+    async def _prompt(self) -> None:
+        record, store = self.conversation.record, self.conversation.sessions.store
+        opened = await transport_to(record, store)
+        record = self.conversation.record = store.read(record.id)
+        async with joined_session(
+            record,
+            opened,
+            client_name="gateway",
+            decides=self._asks,
+            follows="own",
+            on_entry=self._note,
+            permissions=self._decide,
+        ) as shared:
+            async with shared.session.prompt(*self._content) as turn:
+                async for event in turn:
+                    await self._put(event)
+            self.stop_reason = turn.stop_reason
+
+    def _note(self, _cursor: str, entry: Entry) -> None:
+        if isinstance(entry, Ended) and entry.usage is not None:
+            self.usage = entry.usage
+
+    async def _decide(self, request: PermissionRequest) -> Decision:
+        if self._asks:
+            question = CallerQuestion(f"call_{secrets.token_hex(12)}", request)
+            with suppress(TimeoutError):
+                chosen = await self._ask_caller(question.id, question)
+                for option in request.options:
+                    if chosen in (option.id, option.kind):
+                        return option
+                return "reject"
+        self.rejected.append(request.title or request.command or "an action")
+        return "reject"
+
+
+class Conversation:
+    """A session of an agent, for one caller after another."""
+
+    def __init__(self, sessions: AgentSessions, record: Record) -> None:
+        self.sessions = sessions
+        self.record = record
+        self.order = asyncio.Lock()
+        self.running: Exchange | None = None
+        self.requests = 0  # that run or wait
+        self.used = 0.0
+        self._tools: CallerTools | None = None
+
+    @property
+    def id(self) -> str:
+        """The id of the session, also for `accord session`."""
+        return self.record.id
+
+    def start(
+        self,
+        content: Sequence[ContentBlock],
+        *,
+        tools: Sequence[CallerTool] = (),
+        asks: bool = False,
+    ) -> Exchange:
+        """Start a turn, or let it wait for the one that is running.
+
+        With `tools`, the agent may call them; with `asks`, permissions that no rule decides are
+        questions to the caller. Raises `GatewayError` if too many requests wait.
+        """
+        if self.requests > self.sessions.settings.waiting:
+            raise GatewayError(
+                f"{self.requests} requests wait for the session {self.id}: try again later",
+                status=429,
+                code="session_busy",
+            )
+        if tools or self._tools is not None:
+            from accord_bridges.gateways.caller_tools import CallerTools
+
+            if self._tools is None:
+                self._tools = CallerTools(self)
+            self._tools.offered = {tool.name: tool for tool in tools}
+        self.requests += 1
+        self.used = asyncio.get_running_loop().time()
+        return Exchange(self, content, asks=asks)
+
+    async def prepare(self) -> None:
+        """Let the agent know the server with the caller's tools, before its session opens."""
+        if self._tools is None or self._tools.is_open:
+            return
+        file = await self._tools.open()
+        self.record = self.sessions.store.change(self.id, mcp_files=(*self._other_files(), file))
+        await self._stop_owner()
+
+    def _other_files(self) -> tuple[str, ...]:
+        folder = str(self.sessions.folder)
+        return tuple(one for one in self.record.mcp_files if not one.startswith(folder))
+
+    async def _stop_owner(self) -> None:
+        """End the process that has opened the session without the tools; the next one has them."""
+        opened = await running_owner(self.record)
+        if opened is None:
+            return
+        fd = opened.detach()
+        from accord.transports.stdio import PipeTransport
+
+        with suppress(AccordError, TimeoutError):
+            async with asyncio.timeout(10), joined_session(
+                self.record, PipeTransport(fd, fd)
+            ) as shared:
+                await shared.agent.call_extension(f"{CALL}stop")
+        while await running_owner(self.record) is not None:
+            await asyncio.sleep(0.01)
+
+    async def aclose(self) -> None:
+        """Cancel what runs, and stop serving the caller's tools."""
+        if self.running is not None:
+            self.running.cancel()
+            await self.running.wait_ended()
+        if self._tools is not None:
+            await self._tools.aclose()
+
+
+class AgentSessions:
+    """The sessions of the agents that a gateway offers."""
+
+    def __init__(self, agents: Mapping[str, NamedAgent], settings: GatewaySettings) -> None:
+        self.agents = agents
+        self.settings = settings
+        self.store = Store()
+        self.folder: Path = self.store.folder / "gateway"
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        self.slots = asyncio.Semaphore(settings.turns)
+        self.waiting: dict[str, Exchange] = {}
+        """The exchanges that wait for their callers, by the ids of calls."""
+        self._open: dict[str, Conversation] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        self._heads = _Heads(self.folder / "transcripts.db")
+
+    async def new(
+        self, agent: str, *, model: str | None = None, cwd: str | None = None
+    ) -> Conversation:
+        """Make a session of an agent; its process starts with the first turn."""
+        named = self.agents[agent]
+        record = new_record(
+            f"gateway {secrets.token_hex(4)}",
+            self._directory(cwd),
+            named,
+            model=model,
+            approvals=self.settings.approvals,
+            ttl_s=self.settings.idle_s,
+        )
+        self.store.write(record)
+        return self._keep(Conversation(self, record))
+
+    def find(self, session_id: str) -> Conversation:
+        """Return the conversation of a session. Raises `GatewayError` if there is none."""
+        found = self._open.get(session_id)
+        if found is not None:
+            return found
+        try:
+            if not Store.is_id(session_id):
+                raise StoreError("not an id")
+            record = self.store.read(session_id)
+        except SessionsError:
+            raise GatewayError(
+                f"Unknown session {session_id[:80]!r}", status=404, code="session_not_found"
+            ) from None
+        if record.closed or not any(record.argv == one.argv for one in self.agents.values()):
+            raise GatewayError(
+                f"The session {session_id} is closed, or of an agent that is not offered here",
+                status=404,
+                code="session_not_found",
+            )
+        return self._keep(Conversation(self, record))
+
+    def _keep(self, conversation: Conversation) -> Conversation:
+        now = asyncio.get_running_loop().time()
+        for old in [*self._open.values()]:
+            if not old.requests and now - old.used > _FORGET_S:
+                del self._open[old.id]
+                task = asyncio.create_task(old.aclose(), name="accord gateway close")
+                self._closing.add(task)
+                task.add_done_callback(self._closing.discard)
+        conversation.used = now
+        self._open[conversation.id] = conversation
+        return conversation
+
+    def _directory(self, wanted: str | None) -> Path:
+        """Return where a new session works. Raises `GatewayError` for a place outside the roots."""
+        settings = self.settings
+        if wanted is None:
+            if not settings.scratch:
+                return settings.cwd
+            return Path(tempfile.mkdtemp(prefix="session-", dir=self.folder))
+        path = Path(wanted)
+        real = path.resolve() if path.is_absolute() else None
+        allowed = [root.resolve() for root in settings.roots]
+        if real is None or not any(real.is_relative_to(root) for root in allowed):
+            below = ", ".join(map(os.fspath, allowed)) or "no directory"
+            raise GatewayError(
+                f"The directory must be an absolute path below {below}, got {wanted[:200]!r}",
+                status=403 if real is not None else 400,
+                code="directory_not_allowed",
+                param="cwd",
+            )
+        if not real.is_dir():
+            raise GatewayError(
+                f"There is no directory {wanted[:200]!r}", code="no_directory", param="cwd"
+            )
+        return real
+
+    # Conversations that are found by what was said in them.
+
+    def continued(self, agent: str, principal: str, head: bytes) -> Conversation | None:
+        """Return the conversation whose transcript ends with `head`, a hash of it."""
+        for session_id in self._heads.find(agent, principal, head):
+            with suppress(GatewayError):
+                conversation = self.find(session_id)
+                if not conversation.requests:
+                    return conversation
+        return None
+
+    def remember(self, conversation: Conversation, agent: str, principal: str, head: bytes) -> None:
+        """Note where the transcript of a conversation ends."""
+        self._heads.put(conversation.id, agent, principal, head)
+
+    async def cancel_all(self, timeout_s: float) -> None:
+        """Let turns end for at most `timeout_s` seconds; then cancel those that still run."""
+        running = [one.running for one in self._open.values() if one.running is not None]
+        if running:
+            waits = [asyncio.ensure_future(one.wait_ended()) for one in running]
+            await asyncio.wait(waits, timeout=timeout_s)
+        for conversation in [*self._open.values()]:
+            await conversation.aclose()
+        if self._closing:
+            await asyncio.wait(self._closing, timeout=5)
+        self._heads.close()
+
+    @property
+    def running_turns(self) -> int:
+        """The number of turns that run or wait."""
+        return sum(one.requests for one in self._open.values())
+
+
+class _Heads:
+    """A file that has, for each conversation, the hash of its transcript."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = sqlite3.connect(path, isolation_level=None)
+        path.chmod(0o600)
+        self._file.executescript(
+            "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+            "CREATE TABLE IF NOT EXISTS heads (session TEXT PRIMARY KEY, agent TEXT NOT NULL,"
+            " principal TEXT NOT NULL, head BLOB NOT NULL, at INTEGER NOT NULL);"
+            "CREATE INDEX IF NOT EXISTS by_head ON heads (head);"
+        )
+        self._puts = 0
+
+    def find(self, agent: str, principal: str, head: bytes) -> Iterable[str]:
+        rows = self._file.execute(
+            "SELECT session FROM heads WHERE head = ? AND agent = ? AND principal = ?"
+            " ORDER BY at DESC LIMIT 4",
+            (head, agent, principal),
+        )
+        return [row[0] for row in rows]
+
+    def put(self, session: str, agent: str, principal: str, head: bytes) -> None:
+        self._file.execute(
+            "INSERT OR REPLACE INTO heads VALUES (?, ?, ?, ?,"
+            " (SELECT coalesce(max(at), 0) + 1 FROM heads))",
+            (session, agent, principal, head),
+        )
+        self._puts += 1
+        if self._puts % 1000 == 0:
+            self._file.execute(
+                "DELETE FROM heads WHERE at <= (SELECT max(at) FROM heads) - ?", (_HEADS,)
+            )
+
+    def close(self) -> None:
+        self._file.close()
