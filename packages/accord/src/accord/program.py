@@ -34,6 +34,7 @@ COMMANDS = {
     "doctor": "Check which agents start here, and show what is known about them.",
     "compare": "Give a prompt to several agents, and show the results side by side.",
     "fleet": "Give the same tasks to many agents, here or on a cluster.",
+    "gateway": "Serve agents by the OpenAI API.",
     "inspect": "Show messages on a web page, live or recorded.",
     "install": "Add an agent to the settings of an editor.",
     "run": "Serve an agent of a framework on stdin and stdout.",
@@ -48,6 +49,7 @@ _PACKAGES = {
     "chat": "accord_chat",
     "check": "accord_check",
     "fleet": "accord_fleet",
+    "gateway": "accord_bridges",
     "inspect": "accord_inspector",
     "run": "accord_bridges",
 }
@@ -62,7 +64,12 @@ _EXTRAS = {
     **dict.fromkeys(("accord_fleet", "fsspec", "pyarrow", "ray"), "fleet"),
     **dict.fromkeys(("h11", "h2", "httpx2", "hypercorn", "websockets"), "remote"),
 }
-_EXTRA_OF_COMMAND = {"chat": "tui", "fleet": "fleet", "inspect": "inspector"}
+_EXTRA_OF_COMMAND = {
+    "chat": "tui",
+    "fleet": "fleet",
+    "gateway": "gateway",
+    "inspect": "inspector",
+}
 # What a write to the output raises if its disk is full or fails.
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.ENOSPC))
 

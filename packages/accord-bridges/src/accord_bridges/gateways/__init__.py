@@ -1,8 +1,8 @@
 """ACP agents behind other protocols, as ASGI applications: `accord gateway`.
 
-`gateway(...)` makes an application. `turns` has the sessions of the agents and the turns of callers,
-`caller_tools` gives the agents the tools of their callers, `app` is who may send a request; each
-protocol is a file that translates between its requests and the turns.
+`gateway(...)` makes an application. `turns` has the sessions of the agents and the turns of their
+callers, `caller_tools` gives the agents the tools of the callers, `app` is who may send a request;
+each protocol is a file that translates between its requests and the turns.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from accord.remote.access import Access
-    from accord_bridges.gateways.app import GatewayApp
+    from accord_bridges.gateways.app import GatewayApp, Routes
     from accord_bridges.gateways.turns import GatewaySettings
     from accord_terminal.toolkit.agent_names import NamedAgent
 
@@ -34,7 +34,7 @@ def gateway(
     from accord_bridges.gateways.turns import AgentSessions
 
     sessions = AgentSessions(agents, settings)
-    routes = []
+    routes: list[Routes] = []
     if "openai" in only:
         from accord_bridges.gateways.openai_chat import OpenAiChat
 

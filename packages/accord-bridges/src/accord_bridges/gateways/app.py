@@ -233,7 +233,7 @@ class GatewayApp:
         return self._sessions.running_turns
 
     async def drain(self, timeout_s: float) -> None:
-        """Refuse requests from now on, let turns end for `timeout_s` seconds, and cancel the rest."""
+        """Refuse requests, let turns end for `timeout_s` seconds, and cancel the others."""
         self._draining = True
         await self._sessions.cancel_all(timeout_s)
 

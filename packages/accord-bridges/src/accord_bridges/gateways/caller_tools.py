@@ -32,9 +32,7 @@ class CallerTools:
     def __init__(self, conversation: Conversation) -> None:
         self.offered: Mapping[str, CallerTool] = {}
         self._conversation = conversation
-        server: Server[Any] = Server(
-            _NAME, on_list_tools=self._list, on_call_tool=self._call
-        )
+        server: Server[Any] = Server(_NAME, on_list_tools=self._list, on_call_tool=self._call)
         self._bridge = StdioBridge([NamedServer(_NAME, server)])
         self.is_open = False
         self._file = conversation.sessions.folder / f"{conversation.id}.mcp.json"

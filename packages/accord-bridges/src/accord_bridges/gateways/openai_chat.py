@@ -338,9 +338,7 @@ class _Reply:
             found["rejected"] = self._exchange.rejected
         return found
 
-    def _event(
-        self, delta: dict[str, Any] | None, finish: str | None = None, **more: Any
-    ) -> bytes:
+    def _event(self, delta: dict[str, Any] | None, finish: str | None = None, **more: Any) -> bytes:
         choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish}]
         chunk = {
             "id": self._id,

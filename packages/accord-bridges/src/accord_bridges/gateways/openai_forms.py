@@ -16,6 +16,7 @@ from msgspec import Struct
 from accord import ContentBlock, EmbeddedResource, ImageContent, ResourceLink
 from accord.client.events import PermissionRequest
 from accord.errors import AuthRequired, RequestError
+from accord.text import lenient_json
 from accord.types.content import AudioContent
 from accord.types.tool_calls import Diff
 from accord_bridges.gateways.app import Request
@@ -134,7 +135,8 @@ def blocks_of(content: Content, where: str) -> list[ContentBlock]:
                     found.append(part.text)
             case "image_url" | "input_image":
                 url: Any = part.image_url
-                url = url.get("url") if isinstance(url, Mapping) else url
+                if lenient_json.is_object(url):
+                    url = url.get("url")
                 found.append(_image(url, f"{place}.image_url"))
             case "input_audio":
                 given = part.input_audio or {}
@@ -261,9 +263,7 @@ def permission_arguments(request: PermissionRequest) -> dict[str, Any]:
             for part in call.content
             if isinstance(part, Diff)
         ],
-        "options": [
-            {"id": one.id, "name": one.name, "kind": one.kind} for one in request.options
-        ],
+        "options": [{"id": one.id, "name": one.name, "kind": one.kind} for one in request.options],
     }
     return {name: value for name, value in found.items() if value not in (None, [])}
 
@@ -288,9 +288,11 @@ def answer_of(output: Content | Mapping[str, Any]) -> str:
 
 def agent_and_model(sessions: AgentSessions, name: str) -> tuple[str, str | None]:
     """Return the agent and its model for AGENT or AGENT/MODEL."""
-    agent, _, model = name.partition("/")
-    if agent in sessions.agents:
-        return agent, model or None
+    if name in sessions.agents:
+        return name, None
+    for agent in sessions.agents:
+        if name.startswith(f"{agent}/"):
+            return agent, name.removeprefix(f"{agent}/") or None
     known = ", ".join(sessions.agents)
     raise GatewayError(
         f"The model {name[:100]!r} does not exist here: expected AGENT or AGENT/MODEL, of {known}",
@@ -351,7 +353,7 @@ _FENCE = re.compile(r"```(?:json)?\s*\n(.*?)\n\s*```", re.DOTALL)
 class JsonOutput(Struct):
     """The form that the caller wants of the answer; without a schema, any JSON object."""
 
-    schema: Mapping[str, Any] | None
+    schema: dict[str, Any] | None
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | None, where: str) -> JsonOutput | None:
@@ -368,12 +370,12 @@ class JsonOutput(Struct):
             )
         assert given is not None
         inner: Any = given.get("json_schema", given)
-        schema: Any = inner.get("schema") if isinstance(inner, Mapping) else None
+        schema: Any = inner.get("schema") if lenient_json.is_object(inner) else None
         from jsonschema import SchemaError
         from jsonschema.validators import validator_for
 
         try:
-            if not isinstance(schema, Mapping):
+            if not lenient_json.is_object(schema):
                 raise SchemaError(f"got {type(schema).__name__}")
             validator_for(schema).check_schema(schema)
         except SchemaError as error:
@@ -386,9 +388,8 @@ class JsonOutput(Struct):
         """Return the words that ask the agent for it."""
         if self.schema is None:
             return "Answer with one JSON object and nothing else."
-        return (
-            "Answer with JSON that matches this JSON schema, and nothing else:\n"
-            + json.dumps(self.schema, ensure_ascii=False)
+        return "Answer with JSON that matches this JSON schema, and nothing else:\n" + json.dumps(
+            self.schema, ensure_ascii=False
         )
 
     def read(self, text: str) -> str:

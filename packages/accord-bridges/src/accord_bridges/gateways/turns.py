@@ -330,12 +330,12 @@ class Conversation:
         from accord.transports.stdio import PipeTransport
 
         with suppress(AccordError, TimeoutError):
-            async with asyncio.timeout(10), joined_session(
-                self.record, PipeTransport(fd, fd)
-            ) as shared:
+            async with (
+                asyncio.timeout(10),
+                joined_session(self.record, PipeTransport(fd, fd)) as shared,
+            ):
                 await shared.agent.call_extension(f"{CALL}stop")
-        while await running_owner(self.record) is not None:
-            await asyncio.sleep(0.01)
+                await shared.agent.remote.connection.wait_ended()
 
     async def aclose(self) -> None:
         """Cancel what runs, and stop serving the caller's tools."""

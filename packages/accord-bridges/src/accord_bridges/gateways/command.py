@@ -1,0 +1,184 @@
+"""`accord gateway`: agents behind other protocols, at one address with one token."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import click
+
+from accord.remote.access import Access
+from accord_bridges.gateways import PROTOCOLS, gateway
+from accord_bridges.gateways.turns import GatewaySettings
+from accord_terminal.sessions.records import Approvals, SessionsError
+from accord_terminal.toolkit.agent_names import (
+    DEFAULT,
+    AgentEntry,
+    NamedAgent,
+    SettingsError,
+    complete_name,
+    find_agent,
+    is_object,
+    load_settings,
+    named_agents,
+)
+from accord_terminal.toolkit.endpoint import Endpoint, endpoint_options
+
+PORT = 8766
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+_DEFAULTS = GatewaySettings()
+
+
+def _check_rules(
+    _context: click.Context, _option: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    from accord.types.tool_calls import rule_error
+
+    if value and (error := rule_error(value)) is not None:
+        raise click.BadParameter(error)
+    return value
+
+
+@click.command("gateway", context_settings={"ignore_unknown_options": True})
+@click.argument("agents", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_name)
+@click.option(
+    "--only",
+    metavar="PROTOCOLS",
+    help=f"Protocols to serve, separated by commas: {', '.join(PROTOCOLS)}. Default: all.",
+)
+@click.option(
+    "--cwd",
+    type=_FOLDER,
+    default=Path(),
+    help="Working directory of the sessions. Default: the current one.",
+)
+@click.option(
+    "--root",
+    "roots",
+    type=_FOLDER,
+    multiple=True,
+    help="Directory below which a request may choose its working directory. Repeatable.",
+)
+@click.option("--scratch", is_flag=True, help="Give each session an empty directory of its own.")
+@click.option(
+    "--allow",
+    "allow_rules",
+    metavar="RULE",
+    multiple=True,
+    callback=_check_rules,
+    help="Allow matching actions, such as `edit` or `execute:pytest*`; repeatable.",
+)
+@click.option(
+    "--deny",
+    "deny_rules",
+    metavar="RULE",
+    multiple=True,
+    callback=_check_rules,
+    help="Reject matching actions; repeatable.",
+)
+@click.option("--allow-everything", is_flag=True, help="Allow every action of the agents.")
+@click.option(
+    "--turns",
+    type=click.IntRange(1),
+    default=_DEFAULTS.turns,
+    show_default=True,
+    help="Turns at the same time; others wait.",
+)
+@click.option(
+    "--idle",
+    "idle_s",
+    type=click.FloatRange(1),
+    default=_DEFAULTS.idle_s,
+    show_default=True,
+    metavar="SECONDS",
+    help="End the agent of a session that is not used for this time. The session stays.",
+)
+@click.option("--show-tools", is_flag=True, help="Name the agents' tool calls in their answers.")
+@endpoint_options(PORT)
+def command(
+    agents: tuple[str, ...],
+    only: str | None,
+    cwd: Path,
+    roots: tuple[Path, ...],
+    scratch: bool,
+    allow_rules: tuple[str, ...],
+    deny_rules: tuple[str, ...],
+    allow_everything: bool,
+    turns: int,
+    idle_s: float,
+    show_tools: bool,
+    **listen: Any,
+) -> int:
+    """Serve agents to programs that speak the OpenAI API.
+
+    AGENTS are names from `accord agents`, or the command of one agent after `--`. Each is a model
+    of the API; AGENT/MODEL is a model that the agent offers.
+
+    An action of an agent that needs a permission is rejected, unless a rule (--allow) allows it
+    or the request has a function `acp_permission`, which is called for each decision.
+
+    Conversations are sessions that `accord session list` shows and `accord chat -s ID` opens.
+    """
+    protocols = _protocols(only)
+    offered = _offered(agents)
+    endpoint = Endpoint(**listen)
+    settings = GatewaySettings(
+        cwd=cwd.resolve(),
+        roots=tuple(root.resolve() for root in roots),
+        scratch=scratch,
+        approvals=Approvals(allow_rules, deny_rules, allow_everything),
+        turns=turns,
+        idle_s=idle_s,
+    )
+    try:
+        access = Access(**endpoint.access())
+        app = gateway(offered, access, settings, only=protocols, show_tools=show_tools)
+    except (ValueError, SessionsError) as error:
+        raise click.UsageError(str(error)) from None
+
+    def announce(address: str) -> list[str]:
+        names = ", ".join(offered)
+        if address.startswith("unix:"):
+            return [f"Serving {names} on {address}: /v1 is the OpenAI API"]
+        return [
+            f"Serving {names} on {address}",
+            f"  OpenAI API:  OPENAI_BASE_URL={address}/v1  OPENAI_API_KEY=the token",
+        ]
+
+    endpoint.serve(app, lambda: app.running_turns, announce, "OPENAI_API_KEY")
+    return 0
+
+
+def _protocols(only: str | None) -> tuple[str, ...]:
+    if only is None:
+        return PROTOCOLS
+    wanted = tuple(word.strip() for word in only.split(","))
+    for word in wanted:
+        if word not in PROTOCOLS:
+            raise click.UsageError(f"--only: expected {', '.join(PROTOCOLS)}, got {word!r}")
+    return wanted
+
+
+def _offered(words: tuple[str, ...]) -> dict[str, NamedAgent]:
+    """Return the agents by their names: those of the words, or one with a command."""
+    try:
+        settings = load_settings()
+        if words and words[0] not in named_agents(settings) and not is_object(words[0]):
+            entry = AgentEntry(command=list(words))
+            agent = NamedAgent(
+                name=Path(words[0]).stem, argv=words, source="command line", entry=entry
+            )
+            found = {agent.name: agent}
+        else:
+            found = {word: find_agent(word, settings) for word in words or (DEFAULT,)}
+    except (SettingsError, ValueError) as error:
+        raise click.UsageError(str(error)) from None
+    for name, agent in found.items():
+        if "://" in agent.argv[0]:
+            raise click.UsageError(f"{name}: a gateway needs an agent that is a program, not a URL")
+        if shutil.which(agent.argv[0]) is None:
+            raise click.UsageError(
+                f"{name}: the program {agent.argv[0]!r} is not on this machine: see `accord agents`"
+            )
+    return found
