@@ -41,16 +41,20 @@ class CallerTools:
         """Serve the tools; return the path of a file that says how to reach the server."""
         [server] = await self._bridge.start()
         entry = {"command": server.command, "args": list(server.args), "env": dict(server.env)}
-        fd = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "w") as file:  # it has a token
-            json.dump({"mcpServers": {_NAME: entry}}, file)
+        self._write({_NAME: entry})
         self.is_open = True
         return str(self._file)
 
     async def aclose(self) -> None:
-        """Stop serving."""
+        """Stop serving: the session opens without the tools from now on."""
         await self._bridge.aclose()
-        self._file.unlink(missing_ok=True)
+        if self.is_open:
+            self._write({})
+
+    def _write(self, servers: Mapping[str, Any]) -> None:
+        fd = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "w") as file:  # it has a token
+            json.dump({"mcpServers": servers}, file)
 
     async def _list(
         self, _context: ServerRequestContext[Any], _params: PaginatedRequestParams | None

@@ -24,7 +24,6 @@ from msgspec import Struct
 from accord import ContentBlock, TokenUsage
 from accord.client.events import Event, PermissionRequest
 from accord.errors import AccordError, RequestError
-from accord_terminal.sessions.journal import Ended, Entry
 from accord_terminal.sessions.named import CALL, joined_session
 from accord_terminal.sessions.owners import running_owner, transport_to
 from accord_terminal.sessions.records import (
@@ -239,17 +238,12 @@ class Exchange:
             client_name="gateway",
             decides=self._asks,
             follows="own",
-            on_entry=self._note,
             permissions=self._decide,
         ) as shared:
             async with shared.session.prompt(*self._content) as turn:
                 async for event in turn:
                     await self._put(event)
-            self.stop_reason = turn.stop_reason
-
-    def _note(self, _cursor: str, entry: Entry) -> None:
-        if isinstance(entry, Ended) and entry.usage is not None:
-            self.usage = entry.usage
+            self.stop_reason, self.usage = turn.stop_reason, turn.token_usage
 
     async def _decide(self, request: PermissionRequest) -> Decision:
         if self._asks:

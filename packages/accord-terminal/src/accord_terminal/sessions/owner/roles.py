@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from accord import v1, v2
 from accord.agent.agent import client_adapter
+from accord.agent.client_adapter import usage_to_wire
 from accord.agent.updates import CommandsUpdate
 from accord.agent.v1 import ClientAdapterV1, modes_to_wire
 from accord.agent.v2 import commands_to_wire, options_to_wire
@@ -321,7 +322,8 @@ class OwnerRoleV1(_Shared, v1.AgentRole):
             raise failure
         adapter = self.client.adapter
         assert isinstance(adapter, ClientAdapterV1)
-        return v1.PromptResponse(stop_reason=adapter.stop_reason(ended.stop_reason))
+        usage = None if ended.usage is None else usage_to_wire(v1, ended.usage)
+        return v1.PromptResponse(stop_reason=adapter.stop_reason(ended.stop_reason), usage=usage)
 
     async def set_session_mode(
         self, params: v1.SetSessionModeRequest, context: v1.AgentContext

@@ -1,0 +1,70 @@
+"""An agent for tests of gateways: it calls the tools of its session, and asks for permissions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+
+from accord import Agent, SqliteStore, TokenUsage, Turn
+from accord.types.content import ImageContent
+
+
+class Caller(Agent):
+    """Each line of a prompt is a command."""
+
+    store = SqliteStore(os.environ.get("CALLER_STORE", "sessions.db"))
+    unstable = True
+    mcp_transports = frozenset({"stdio"})
+    prompt_capabilities = frozenset({"image", "resource"})
+
+    async def prompt(self, turn: Turn) -> None:
+        turn.token_usage = TokenUsage(total=12, input=10, output=2)
+        images = sum(isinstance(block, ImageContent) for block in turn.content)
+        if images:
+            await turn.say(f"{images} image(s). ")
+        for line in turn.text.split("\n"):
+            command, _, rest = line.strip().partition(" ")
+            match command:
+                case "say":
+                    await turn.say(rest)
+                case "think":
+                    await turn.think(rest)
+                case "prompt":
+                    await turn.say(repr(turn.text))
+                case "pid":
+                    await turn.say(str(os.getpid()))
+                case "tools":
+                    server = (await turn.session.connect_mcp())["caller"]
+                    await turn.say(" ".join(sorted(tool.name for tool in server.tools)))
+                case "call":
+                    await self._call(turn, rest)
+                case "edit":
+                    async with turn.tool("Edit notes", kind="edit", raw_input={}) as call:
+                        await call.add_diff("/notes.txt", "a\n", "b\n")
+                        allowed = await call.permission()
+                    await turn.say("allowed" if allowed else "rejected")
+                case "wait":
+                    await turn.say("waiting")
+                    await asyncio.Event().wait()
+                case "die":
+                    os._exit(3)
+                case _:
+                    pass
+
+    async def _call(self, turn: Turn, rest: str) -> None:
+        """Call tools at the same time: NAME JSON [& NAME JSON …]."""
+        server = (await turn.session.connect_mcp())["caller"]
+
+        async def one(text: str) -> str:
+            name, _, arguments = text.strip().partition(" ")
+            result = await server.call(name, json.loads(arguments or "{}"))
+            prefix = "error " if result.is_error else ""
+            return prefix + "".join(getattr(part, "text", "") for part in result.content)
+
+        answers = await asyncio.gather(*map(one, rest.split("&")))
+        await turn.say(" | ".join(answers))
+
+
+if __name__ == "__main__":
+    Caller().run()

@@ -1,0 +1,310 @@
+"""The OpenAI gateway, used by the library `openai` over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from accord.remote.access import Access
+from accord.remote.server import ServerOptions, Stop, run_server
+from accord_bridges.gateways import gateway
+from accord_bridges.gateways.turns import GatewaySettings
+from accord_terminal.sessions.named import open_session
+from accord_terminal.sessions.records import Approvals, Store, has_owner
+from accord_terminal.toolkit.agent_names import AgentEntry, NamedAgent
+
+pytest.importorskip("mcp", reason="the library `mcp` is not installed")
+openai: Any = pytest.importorskip("openai", reason="the library `openai` is not installed")
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+
+AGENT = Path(__file__).with_name("gateway_agent.py")
+TOKEN = "the token of the test"
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n0000").decode()
+LOOKUP = {
+    "type": "function",
+    "function": {
+        "name": "lookup",
+        "description": "Look a term up.",
+        "parameters": {"type": "object", "properties": {"term": {"type": "string"}}},
+    },
+}
+PERMISSION = {"type": "function", "function": {"name": "acp_permission"}}
+
+
+class Gateway:
+    """A gateway that listens, and a client of it."""
+
+    def __init__(self, url: str, work: Path) -> None:
+        self.url = url
+        self.work = work
+        self.client = openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=TOKEN, max_retries=0)
+
+    async def ask(self, *said: Any, **options: Any) -> Any:
+        """Send messages: the texts of the user and the agent by turns, or whole messages."""
+        messages = [
+            {"role": "assistant" if number % 2 else "user", "content": one}
+            if isinstance(one, str)
+            else one
+            for number, one in enumerate(said)
+        ]
+        options = {"model": "caller", **options}
+        return await self.client.chat.completions.create(messages=messages, **options)
+
+    async def text(self, *said: Any, **options: Any) -> str:
+        return (await self.ask(*said, **options)).choices[0].message.content
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ACCORD_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("CALLER_STORE", str(tmp_path / "caller.db"))
+    (tmp_path / "run").mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+    (tmp_path / "work").mkdir()
+    return tmp_path
+
+
+@asynccontextmanager
+async def serving(state: Path, port: int = 0, **settings: Any) -> AsyncGenerator[Gateway, None]:
+    argv = (sys.executable, str(AGENT))
+    named = NamedAgent(
+        name="caller", argv=argv, source="command line", entry=AgentEntry(command=list(argv))
+    )
+    decided = replace(GatewaySettings(cwd=state / "work", idle_s=30), **settings)
+    app = gateway({"caller": named}, Access(token=TOKEN), decided)
+    stop = Stop()
+    listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    server = asyncio.create_task(
+        run_server(
+            app,
+            ServerOptions(port=port, drain_s=0),
+            lambda sockets: listening.set_result(sockets[0].getsockname()[1]),
+            stop,
+        )
+    )
+    try:
+        gate = Gateway(f"http://127.0.0.1:{await listening}", state / "work")
+        async with gate.client:
+            yield gate
+    finally:
+        stop.request()
+        await server
+        for record in Store():
+            if has_owner(record.id):
+                async with open_session(record.id, record.cwd, create=False) as shared:
+                    await shared.close()
+
+
+async def test_conversation_continues_by_its_transcript_header_and_id(state: Path) -> None:
+    async with serving(state) as gate:
+        assert [model.id async for model in gate.client.models.list()] == ["caller"]
+        first = await gate.ask("pid")
+        pid, session = first.choices[0].message.content, first.acp["session_id"]
+        assert (first.usage.prompt_tokens, first.usage.completion_tokens) == (10, 2)
+        assert first.choices[0].finish_reason == "stop"
+        again = await gate.ask("pid", pid, "pid")
+        assert (again.choices[0].message.content, again.acp["session_id"]) == (pid, session)
+        # Who has moved on is not continued from an earlier place: the new session is told.
+        other = await gate.ask("pid", pid, "prompt")
+        assert other.acp["session_id"] != session
+        assert "User: pid" in other.choices[0].message.content
+        by_header = await gate.text("pid", extra_headers={"Acp-Session-Id": session})
+        assert by_header == pid
+        by_metadata = await gate.text("pid", metadata={"session_id": session})
+        assert by_metadata == pid
+        # A person can take over.
+        async with open_session(session, create=False) as shared:
+            async with shared.session.prompt("pid") as turn:
+                await turn.wait()
+            assert turn.text == pid
+
+
+async def test_stream_has_text_thoughts_usage_and_session(state: Path) -> None:
+    async with serving(state) as gate:
+        stream = await gate.ask(
+            "think hm\nsay one\nsay two", stream=True, stream_options={"include_usage": True}
+        )
+        chunks = [chunk async for chunk in stream]
+    deltas = [chunk.choices[0].delta for chunk in chunks if chunk.choices]
+    assert "".join(delta.content or "" for delta in deltas) == "onetwo"
+    assert [getattr(delta, "reasoning_content", None) for delta in deltas].count("hm") == 1
+    assert chunks[-2].choices[0].finish_reason == "stop"
+    assert chunks[-2].acp["stop_reason"] == "end_turn"
+    assert chunks[-1].usage.total_tokens == 12
+
+
+async def test_tools_of_the_caller_continue_the_same_turn(state: Path) -> None:
+    async with serving(state) as gate:
+        question = {"role": "user", "content": 'call lookup {"term": "a"} & lookup {"term": "b"}'}
+        for stream in (False, True):
+            if stream:
+                chunks = [
+                    chunk async for chunk in await gate.ask(question, tools=[LOOKUP], stream=True)
+                ]
+                found = [c for k in chunks for c in k.choices[0].delta.tool_calls or ()]
+                assert [call.index for call in found] == [0, 1]
+                assert chunks[-1].choices[0].finish_reason == "tool_calls"
+            else:
+                asked = await gate.ask(question, tools=[LOOKUP])
+                assert asked.choices[0].finish_reason == "tool_calls"
+                found = asked.choices[0].message.tool_calls
+            terms = [json.loads(call.function.arguments)["term"] for call in found]
+            assert sorted(terms) == ["a", "b"]
+            calls = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": "lookup", "arguments": call.function.arguments},
+                }
+                for call in found
+            ]
+            results = [
+                {"role": "tool", "tool_call_id": call.id, "content": f"<{term}>"}
+                for call, term in zip(found, terms, strict=True)
+            ]
+            said = {"role": "assistant", "content": None, "tool_calls": calls}
+            answer = await gate.ask(question, said, *results, tools=[LOOKUP])
+            assert answer.choices[0].message.content == "<a> | <b>"
+            with pytest.raises(openai.ConflictError, match="is not open"):
+                await gate.ask(question, said, *results, tools=[LOOKUP])
+            # The conversation continues where the tools were called.
+            ended = {"role": "assistant", "content": "<a> | <b>"}
+            user = {"role": "user", "content": "tools"}
+            more = await gate.ask(question, said, *results, ended, user, tools=[LOOKUP])
+            assert more.choices[0].message.content == "lookup"
+            assert more.acp["session_id"] == answer.acp["session_id"]
+
+
+async def test_conversation_without_tools_gets_some(state: Path) -> None:
+    async with serving(state) as gate:
+        first = await gate.ask("pid")
+        pid = first.choices[0].message.content
+        more = await gate.ask("pid", pid, "tools", tools=[LOOKUP])
+        assert more.choices[0].message.content == "lookup"
+        assert more.acp["session_id"] == first.acp["session_id"]
+
+
+async def test_permissions_are_rejected_unless_a_rule_or_the_caller_allows(state: Path) -> None:
+    async with serving(state) as gate:
+        answer = await gate.ask("edit")
+        assert answer.choices[0].message.content == "rejected"
+        assert answer.acp["rejected"] == ["Edit notes"]
+        for chosen, text in (("allow", "allowed"), ('{"option": "reject"}', "rejected")):
+            question = {"role": "user", "content": "edit"}
+            asked = await gate.ask(question, tools=[PERMISSION])
+            [call] = asked.choices[0].message.tool_calls
+            assert call.function.name == "acp_permission"
+            about = json.loads(call.function.arguments)
+            assert (about["title"], about["kind"]) == ("Edit notes", "edit")
+            assert about["diffs"][0]["new"] == "b\n"
+            by_kind = {option["kind"]: option["id"] for option in about["options"]}
+            assert "allow_once" in by_kind
+            given = chosen.replace("allow", by_kind["allow_once"]).replace(
+                "reject", by_kind["reject_once"]
+            )
+            said = {"role": "assistant", "content": None, "tool_calls": [call.to_dict()]}
+            result = {"role": "tool", "tool_call_id": call.id, "content": given}
+            assert await gate.text(question, said, result, tools=[PERMISSION]) == text
+    async with serving(state, approvals=Approvals(allow=("edit",))) as gate:
+        assert await gate.text("edit") == "allowed"
+
+
+async def test_caller_that_leaves_cancels_its_turn(state: Path) -> None:
+    async with serving(state) as gate:
+        stream = await gate.ask("wait", stream=True)
+        async for chunk in stream:
+            if chunk.choices[0].delta.content == "waiting":
+                break
+        session = stream.response.headers["acp-session-id"]
+        await stream.close()
+        # The next request of the session runs when the cancelled turn has ended.
+        assert await gate.text("say next", extra_headers={"Acp-Session-Id": session}) == "next"
+
+
+async def test_caller_that_does_not_return_a_result_cancels_its_turn(state: Path) -> None:
+    async with serving(state, answer_s=0.2) as gate:
+        asked = await gate.ask("call lookup {}", tools=[LOOKUP])
+        session = asked.acp["session_id"]
+        assert await gate.text("say next", extra_headers={"Acp-Session-Id": session}) == "next"
+
+
+async def test_agent_that_dies_fails_its_request_alone(state: Path) -> None:
+    async with serving(state) as gate:
+        other = asyncio.create_task(gate.text("wait"))
+        first = await gate.ask("say one")
+        session = first.acp["session_id"]
+        with pytest.raises(openai.APIStatusError) as failed:
+            await gate.ask("die", extra_headers={"Acp-Session-Id": session})
+        assert failed.value.status_code == 502
+        assert failed.value.code == "agent_failed"
+        assert not other.done()
+        assert await gate.text("say on", extra_headers={"Acp-Session-Id": session}) == "on"
+        other.cancel()
+
+
+async def test_json_output_is_checked_and_asked_for_again(state: Path) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    form = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
+    async with serving(state) as gate:
+        said = await gate.text('say ```json\nsay {"n": 1}', response_format={"type": "text"})
+        assert said == '```json{"n": 1}'
+        assert await gate.text('say {"n": 1}', response_format=form) == '{"n": 1}'
+        with pytest.raises(openai.UnprocessableEntityError, match="It said: "):
+            await gate.ask('say {"n": "x"}', response_format=form)
+
+
+async def test_bad_requests_say_what_was_expected(state: Path) -> None:
+    async with serving(state, roots=(state / "work",)) as gate:
+        image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
+        text = {"type": "text", "text": "say ."}
+        assert await gate.text({"role": "user", "content": [image, text]}) == "1 image(s). ."
+        broken = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGVsbG8="}}
+        for options, error, words in (
+            ({"model": "gpt-9"}, openai.NotFoundError, "of caller"),
+            ({"n": 2}, openai.BadRequestError, "n: expected 1, got 2"),
+            (
+                {"extra_headers": {"Acp-Session-Id": "s-0123456789abcdef"}},
+                openai.NotFoundError,
+                "Unknown session",
+            ),
+            ({"extra_headers": {"Acp-Cwd": "/"}}, openai.PermissionDeniedError, "below"),
+            ({"extra_headers": {"Acp-Cwd": "work"}}, openai.BadRequestError, "absolute"),
+            (
+                {"response_format": {"type": "json_schema", "json_schema": {"schema": 3}}},
+                openai.BadRequestError,
+                "expected a JSON schema",
+            ),
+        ):
+            with pytest.raises(error, match=words):
+                await gate.ask("say .", **options)
+        with pytest.raises(openai.BadRequestError, match="PNG, JPEG, GIF or WebP"):
+            await gate.ask({"role": "user", "content": [broken]})
+        with pytest.raises(openai.BadRequestError, match=r"messages\[0\]: "):
+            await gate.ask({"content": "x"})
+        wrong = openai.AsyncOpenAI(base_url=f"{gate.url}/v1", api_key="wrong", max_retries=0)
+        async with wrong:
+            with pytest.raises(openai.AuthenticationError):
+                await wrong.models.list()
+
+
+async def test_conversation_survives_the_gateway(state: Path) -> None:
+    async with serving(state) as gate:
+        port = int(gate.url.rpartition(":")[2])
+        first = await gate.ask("say one", tools=[LOOKUP])
+        session = first.acp["session_id"]
+    store = Store()
+    store.change(session, closed=False)
+    async with serving(state, port) as gate:
+        more = await gate.ask("say one", "one", "tools", tools=[LOOKUP])
+        assert more.acp["session_id"] == session
+        assert more.choices[0].message.content == "lookup"
