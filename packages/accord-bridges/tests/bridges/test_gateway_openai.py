@@ -102,7 +102,7 @@ async def serving(state: Path, port: int = 0, **settings: Any) -> AsyncGenerator
         for record in Store():
             if has_owner(record.id):
                 async with open_session(record.id, record.cwd, create=False) as shared:
-                    await shared.close()
+                    await shared.agent.call_extension("_accord/session/stop")
 
 
 async def test_conversation_continues_by_its_transcript_header_and_id(state: Path) -> None:
@@ -206,7 +206,7 @@ async def test_permissions_are_rejected_unless_a_rule_or_the_caller_allows(state
             assert call.function.name == "acp_permission"
             about = json.loads(call.function.arguments)
             assert (about["title"], about["kind"]) == ("Edit notes", "edit")
-            assert about["diffs"][0]["new"] == "b\n"
+            assert "+b" in about["diffs"][0]["patch"]
             by_kind = {option["kind"]: option["id"] for option in about["options"]}
             assert "allow_once" in by_kind
             given = chosen.replace("allow", by_kind["allow_once"]).replace(
@@ -302,9 +302,84 @@ async def test_conversation_survives_the_gateway(state: Path) -> None:
         port = int(gate.url.rpartition(":")[2])
         first = await gate.ask("say one", tools=[LOOKUP])
         session = first.acp["session_id"]
-    store = Store()
-    store.change(session, closed=False)
     async with serving(state, port) as gate:
         more = await gate.ask("say one", "one", "tools", tools=[LOOKUP])
         assert more.acp["session_id"] == session
         assert more.choices[0].message.content == "lookup"
+
+
+# Responses.
+
+
+async def test_responses_stream_and_are_stored(state: Path) -> None:
+    async with serving(state) as gate:
+        create = gate.client.responses.create
+        async with gate.client.responses.stream(
+            model="caller", input="think hm\nsay one\nsay two"
+        ) as stream:
+            kinds = [event.type async for event in stream]
+            final = await stream.get_final_response()
+        assert final.output_text == "onetwo"
+        assert [item.type for item in final.output] == ["reasoning", "message"]
+        assert kinds[0] == "response.created"
+        assert kinds[-1] == "response.completed"
+        assert kinds.count("response.output_text.delta") == 2
+        assert final.usage.input_tokens == 10
+        pid = await create(model="caller", input="pid", previous_response_id=final.id)
+        again = await create(model="caller", input="pid", previous_response_id=pid.id)
+        assert again.output_text == pid.output_text
+        with pytest.raises(openai.ConflictError, match=again.id):
+            await create(model="caller", input="pid", previous_response_id=final.id)
+        stored = await gate.client.responses.retrieve(again.id)
+        assert stored.output_text == pid.output_text
+        await gate.client.responses.delete(again.id)
+        with pytest.raises(openai.NotFoundError):
+            await gate.client.responses.retrieve(again.id)
+    async with serving(state) as gate:  # another process
+        more = await gate.client.responses.create(
+            model="caller", input="prompt", previous_response_id=pid.id
+        )
+        assert more.output_text == "'prompt'"
+        assert more.acp["session_id"] == pid.acp["session_id"]
+
+
+async def test_response_with_functions_continues_the_same_turn(state: Path) -> None:
+    async with serving(state) as gate:
+        tools: Any = [{"type": "function", **LOOKUP["function"]}]
+        first = await gate.client.responses.create(
+            model="caller", input='call lookup {"term": "a"}', tools=tools
+        )
+        [call] = first.output
+        assert (call.type, json.loads(call.arguments)) == ("function_call", {"term": "a"})
+        output: Any = [{"type": "function_call_output", "call_id": call.call_id, "output": "<a>"}]
+        async with gate.client.responses.stream(
+            model="caller", input=output, tools=tools, previous_response_id=first.id
+        ) as stream:
+            final = await stream.get_final_response()
+        assert final.output_text == "<a>"
+        with pytest.raises(openai.ConflictError, match="is not open"):
+            await gate.client.responses.create(model="caller", input=output, tools=tools)
+
+
+async def test_background_response_is_polled_and_cancelled(state: Path) -> None:
+    async with serving(state) as gate:
+        begun = await gate.client.responses.create(model="caller", input="wait", background=True)
+        assert begun.status == "in_progress"
+        cancelled = await gate.client.responses.cancel(begun.id)
+        assert (cancelled.status, cancelled.id) == ("cancelled", begun.id)
+        failed = await gate.client.responses.create(model="caller", input="die", background=True)
+        async with asyncio.timeout(10):
+            while (await gate.client.responses.retrieve(failed.id)).status == "in_progress":
+                await asyncio.sleep(0)
+        found = await gate.client.responses.retrieve(failed.id)
+        assert (found.status, found.error.code) == ("failed", "agent_failed")
+
+
+async def test_response_in_a_json_form(state: Path) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    form: Any = {"format": {"type": "json_schema", "name": "n", "schema": schema}}
+    async with serving(state) as gate:
+        found = await gate.client.responses.create(model="caller", input='say {"n": 1}', text=form)
+        assert found.output_text == '{"n": 1}'
+        with pytest.raises(openai.UnprocessableEntityError, match="It said: "):
+            await gate.client.responses.create(model="caller", input="say no", text=form)

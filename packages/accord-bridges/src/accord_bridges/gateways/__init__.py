@@ -37,6 +37,8 @@ def gateway(
     routes: list[Routes] = []
     if "openai" in only:
         from accord_bridges.gateways.openai_chat import OpenAiChat
+        from accord_bridges.gateways.openai_responses import OpenAiResponses
 
-        routes.append(OpenAiChat(sessions, show_tools=show_tools).routes())
+        kinds = (OpenAiChat, OpenAiResponses)
+        routes += (kind(sessions, show_tools=show_tools).routes() for kind in kinds)
     return GatewayApp(sessions, routes, access)

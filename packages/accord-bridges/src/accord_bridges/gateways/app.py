@@ -107,7 +107,7 @@ ErrorBody: TypeAlias = Callable[[GatewayError], Any]
 
 
 class Routes:
-    """The paths of a protocol. A path that ends with `/*` serves all below it."""
+    """The paths of a protocol, in which `*` is any segment."""
 
     def __init__(self, error_body: ErrorBody, handlers: Mapping[tuple[str, str], Handler]) -> None:
         self.error_body = error_body
@@ -116,10 +116,14 @@ class Routes:
 
     def find(self, path: str) -> str | None:
         """Return the path of the table that serves a path."""
-        if path in self._paths:
-            return path
-        parent = path.rpartition("/")[0] + "/*"
-        return parent if parent in self._paths else None
+        words = path.split("/")
+        for place in self._paths:
+            pattern = place.split("/")
+            if len(pattern) == len(words) and all(
+                one in ("*", word) for one, word in zip(pattern, words, strict=True)
+            ):
+                return place
+        return None
 
     def handler(self, method: str, path: str) -> Handler:
         """Return what serves a path. Raises `GatewayError` for another method."""

@@ -25,9 +25,11 @@ from accord_bridges.gateways.openai_forms import (
     error_body,
     failure,
     head_of,
+    json_answer,
     read,
     session_headers,
     text_of,
+    tool_line,
     usage_of,
     with_transcript,
 )
@@ -76,7 +78,7 @@ class OpenAiChat:
 
     def __init__(self, sessions: AgentSessions, *, show_tools: bool = False) -> None:
         self._sessions = sessions
-        self._show_tools = show_tools
+        self.show_tools = show_tools
         self._created = int(time.time())
 
     def routes(self) -> Routes:
@@ -86,6 +88,7 @@ class OpenAiChat:
             {
                 ("GET", "/v1/models"): self._models,
                 ("GET", "/v1/models/*"): self._model,
+                ("GET", "/v1/models/*/*"): self._model,
                 ("POST", "/v1/chat/completions"): self._chat,
             },
         )
@@ -159,12 +162,13 @@ class OpenAiChat:
         place = Place.of(request, body.metadata)
         conversation: Conversation | None = None
         if place.session is not None:
-            conversation = self._sessions.find(place.session)
+            conversation = self._sessions.find(place.session, request.principal)
         elif any(role == "assistant" for role, _ in before):
-            name = request.principal.name
-            conversation = self._sessions.continued(body.model, name, head_of(before))
+            conversation = self._sessions.continued(body.model, request.principal, head_of(before))
         if conversation is None:
-            conversation = await self._sessions.new(agent, model=model, cwd=place.cwd)
+            conversation = await self._sessions.new(
+                agent, request.principal, model=model, cwd=place.cwd
+            )
             content = with_transcript(before, content)
         if output is not None:
             content = [*content, f"\n\n{output.request()}"]
@@ -180,14 +184,8 @@ class OpenAiChat:
         if said.strip():
             turns.append(("assistant", said.strip()))
         self._sessions.remember(
-            exchange.conversation, body.model, request.principal.name, head_of(turns)
+            exchange.conversation, body.model, request.principal, head_of(turns)
         )
-
-    def tool_line(self, call: ToolCall) -> str:
-        """Return a line about a tool call that has ended, if answers have them."""
-        if not self._show_tools or not call.is_final or "status" not in call.changed:
-            return ""
-        return f"\n\n`{call.title or call.name}`: {call.status}\n\n"
 
 
 class _Reply:
@@ -258,7 +256,7 @@ class _Reply:
                     call = {"index": len(self._calls), **_call(item)}
                     self._calls.append(item)
                     parts.append(self._event({"tool_calls": [call]}))
-                elif isinstance(item, ToolCall) and (line := self._chat.tool_line(item)):
+                elif isinstance(item, ToolCall) and (line := self._tool_line(item)):
                     self._text.append(line)
                     parts += (text_head, _encode(line), tail)
             if parts:
@@ -282,7 +280,10 @@ class _Reply:
             elif isinstance(item, CallerCall | CallerQuestion):
                 self._calls.append(item)
             elif isinstance(item, ToolCall):
-                self._text.append(self._chat.tool_line(item))
+                self._text.append(self._tool_line(item))
+
+    def _tool_line(self, call: ToolCall) -> str:
+        return tool_line(call) if self._chat.show_tools else ""
 
     async def _checked(self) -> str:
         """Return the answer, in the form that the caller wants. Raises `GatewayError`."""
@@ -290,38 +291,11 @@ class _Reply:
             raise error
         text = "".join(self._text)
         if self._output is not None and not self._calls:
-            text = await self._as_json(text, self._output)
+            text, self._exchange = await json_answer(
+                text, self._output, self._exchange, self._request
+            )
         self._chat.remember(self._request, self._body, self._exchange, text)
         return text
-
-    async def _as_json(self, text: str, output: JsonOutput) -> str:
-        try:
-            return output.read(text)
-        except ValueError as error:
-            wrong = str(error)
-        # Once more, with what is wrong.
-        again = f"That was not what was asked for: {wrong}\n\n{output.request()}"
-        self._exchange = self._exchange.conversation.start([again])
-        self._text.clear()
-        async with self._request_again():
-            async for found in self._exchange.happenings():
-                self._take(found)
-        if (failed := failure(self._exchange)) is not None:
-            raise failed
-        text = "".join(self._text)
-        try:
-            return output.read(text)
-        except ValueError as error:
-            raise GatewayError(
-                f"The agent did not answer in the form that was asked for: {error}. It said:"
-                f" {text[:2000]}",
-                status=422,
-                code="invalid_output",
-                param="response_format",
-            ) from None
-
-    def _request_again(self) -> Any:
-        return self._request.until_gone(self._exchange.cancel)
 
     @property
     def _finish(self) -> str:

@@ -14,10 +14,11 @@ import msgspec
 from msgspec import Struct
 
 from accord import ContentBlock, EmbeddedResource, ImageContent, ResourceLink
-from accord.client.events import PermissionRequest
+from accord.client.events import PermissionRequest, Text, ToolCall
 from accord.errors import AuthRequired, RequestError
 from accord.text import lenient_json
 from accord.types.content import AudioContent
+from accord.types.diffs import git_patch
 from accord.types.tool_calls import Diff
 from accord_bridges.gateways.app import Request
 from accord_bridges.gateways.turns import (
@@ -259,7 +260,10 @@ def permission_arguments(request: PermissionRequest) -> dict[str, Any]:
         "diffs": []
         if call is None
         else [
-            {"path": part.path, "old": part.old, "new": part.new, "patch": part.patch}
+            {
+                "path": part.path,
+                "patch": part.patch or git_patch(part.path, part.old, part.new),
+            }
             for part in call.content
             if isinstance(part, Diff)
         ],
@@ -410,6 +414,45 @@ class JsonOutput(Struct):
             if errors:
                 raise ValueError("; ".join(errors[:5]))
         return inner.strip()
+
+
+async def json_answer(
+    text: str, output: JsonOutput, exchange: Exchange, request: Request
+) -> tuple[str, Exchange]:
+    """Return the JSON of an answer, and the turn that gave it.
+
+    An answer that is wrong is asked for once more, with what is wrong. Raises `GatewayError`.
+    """
+    try:
+        return output.read(text), exchange
+    except ValueError as error:
+        wrong = str(error)
+    again = f"That was not what was asked for: {wrong}\n\n{output.request()}"
+    exchange = exchange.conversation.start([again])
+    parts: list[str] = []
+    async with request.until_gone(exchange.cancel):
+        async for found in exchange.happenings():
+            parts += (item.text for item in found if type(item) is Text)
+    if (failed := failure(exchange)) is not None:
+        raise failed
+    text = "".join(parts)
+    try:
+        return output.read(text), exchange
+    except ValueError as error:
+        raise GatewayError(
+            f"The agent did not answer in the form that was asked for: {error}. It said:"
+            f" {text[:2000]}",
+            status=422,
+            code="invalid_output",
+            param="response_format",
+        ) from None
+
+
+def tool_line(call: ToolCall) -> str:
+    """Return a line about a tool call that has just ended; else an empty text."""
+    if not call.is_final or "status" not in call.changed:
+        return ""
+    return f"\n\n`{call.title or call.name}`: {call.status}\n\n"
 
 
 def usage_of(exchange: Exchange) -> dict[str, Any] | None:

@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from accord import ContentBlock, TokenUsage
 from accord.client.events import Event, PermissionRequest
 from accord.errors import AccordError, RequestError
+from accord.remote.access import Principal
 from accord_terminal.sessions.named import CALL, joined_session
 from accord_terminal.sessions.owners import running_owner, transport_to
 from accord_terminal.sessions.records import (
@@ -45,6 +47,7 @@ log: logging.Logger = logging.getLogger("accord.gateway")
 _EVENTS = 512  # that wait for the caller to read; then the agent waits
 _GATHER_S = 0.1  # after a call of the caller's tool, for others that are made with it
 _FORGET_S = 900.0  # a conversation without a turn is read from its record again
+_PRINCIPAL = "gateway_principal"  # in the record of a session: for whom it was made
 _HEADS = 100_000  # conversations that are found by their transcripts
 
 
@@ -357,7 +360,12 @@ class AgentSessions:
         self._heads = _Heads(self.folder / "transcripts.db")
 
     async def new(
-        self, agent: str, *, model: str | None = None, cwd: str | None = None
+        self,
+        agent: str,
+        principal: Principal,
+        *,
+        model: str | None = None,
+        cwd: str | None = None,
     ) -> Conversation:
         """Make a session of an agent; its process starts with the first turn."""
         named = self.agents[agent]
@@ -369,29 +377,38 @@ class AgentSessions:
             approvals=self.settings.approvals,
             ttl_s=self.settings.idle_s,
         )
+        record = replace(record, extra={_PRINCIPAL: principal.name})
         self.store.write(record)
         return self._keep(Conversation(self, record))
 
-    def find(self, session_id: str) -> Conversation:
-        """Return the conversation of a session. Raises `GatewayError` if there is none."""
+    def find(self, session_id: str, principal: Principal) -> Conversation:
+        """Return the conversation of a session.
+
+        Raises `GatewayError` if there is none that was made here for this principal (R-SEC-05).
+        """
         found = self._open.get(session_id)
-        if found is not None:
-            return found
         try:
-            if not Store.is_id(session_id):
+            if found is None and not Store.is_id(session_id):
                 raise StoreError("not an id")
-            record = self.store.read(session_id)
+            record = found.record if found is not None else self.store.read(session_id)
         except SessionsError:
+            record = None
+        owner = None if record is None else record.extra.get(_PRINCIPAL)
+        if (
+            record is None
+            or owner is None
+            or not (principal.all_sessions or owner == principal.name)
+        ):
             raise GatewayError(
                 f"Unknown session {session_id[:80]!r}", status=404, code="session_not_found"
-            ) from None
+            )
         if record.closed or not any(record.argv == one.argv for one in self.agents.values()):
             raise GatewayError(
                 f"The session {session_id} is closed, or of an agent that is not offered here",
                 status=404,
                 code="session_not_found",
             )
-        return self._keep(Conversation(self, record))
+        return found or self._keep(Conversation(self, record))
 
     def _keep(self, conversation: Conversation) -> Conversation:
         now = asyncio.get_running_loop().time()
@@ -431,18 +448,20 @@ class AgentSessions:
 
     # Conversations that are found by what was said in them.
 
-    def continued(self, agent: str, principal: str, head: bytes) -> Conversation | None:
+    def continued(self, agent: str, principal: Principal, head: bytes) -> Conversation | None:
         """Return the conversation whose transcript ends with `head`, a hash of it."""
-        for session_id in self._heads.find(agent, principal, head):
+        for session_id in self._heads.find(agent, principal.name, head):
             with suppress(GatewayError):
-                conversation = self.find(session_id)
+                conversation = self.find(session_id, principal)
                 if not conversation.requests:
                     return conversation
         return None
 
-    def remember(self, conversation: Conversation, agent: str, principal: str, head: bytes) -> None:
+    def remember(
+        self, conversation: Conversation, agent: str, principal: Principal, head: bytes
+    ) -> None:
         """Note where the transcript of a conversation ends."""
-        self._heads.put(conversation.id, agent, principal, head)
+        self._heads.put(conversation.id, agent, principal.name, head)
 
     async def cancel_all(self, timeout_s: float) -> None:
         """Let turns end for at most `timeout_s` seconds; then cancel those that still run."""
