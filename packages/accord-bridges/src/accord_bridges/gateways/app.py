@@ -150,8 +150,10 @@ class GatewayApp:
         self._limits = limits or HttpLimits()
         self._refused = RefusedRequests()
         self._draining = False
+        self._has_begun = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.start()
         match scope["type"]:
             case "http":
                 logged = RequestLog(scope, receive, send, self._refused)
@@ -163,6 +165,12 @@ class GatewayApp:
                 await self._lifespan(receive, send)
             case other:
                 raise ValueError(f"Unknown kind of ASGI connection: {other!r}")
+
+    def start(self) -> None:
+        """Start the sessions that are to be warm, once; the first request does it, too."""
+        if not self._has_begun:
+            self._has_begun = True
+            self._sessions.start_warm()
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while (await receive())["type"] == "lifespan.startup":

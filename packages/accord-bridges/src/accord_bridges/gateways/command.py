@@ -94,6 +94,13 @@ def _check_rules(
     metavar="SECONDS",
     help="End the agent of a session that is not used for this time. The session stays.",
 )
+@click.option(
+    "--warm",
+    type=click.IntRange(0),
+    default=_DEFAULTS.warm,
+    show_default=True,
+    help="Sessions of each agent that are started before they are needed.",
+)
 @click.option("--show-tools", is_flag=True, help="Name the agents' tool calls in their answers.")
 @endpoint_options(PORT)
 def command(
@@ -107,6 +114,7 @@ def command(
     allow_everything: bool,
     turns: int,
     idle_s: float,
+    warm: int,
     show_tools: bool,
     **listen: Any,
 ) -> int:
@@ -130,6 +138,7 @@ def command(
         approvals=Approvals(allow_rules, deny_rules, allow_everything),
         turns=turns,
         idle_s=idle_s,
+        warm=warm,
     )
     try:
         access = Access(**endpoint.access())
@@ -138,6 +147,7 @@ def command(
         raise click.UsageError(str(error)) from None
 
     def announce(address: str) -> list[str]:
+        app.start()
         names = ", ".join(offered)
         if address.startswith("unix:"):
             return [f"Serving {names} on {address}: /v1 is the OpenAI API"]

@@ -10,7 +10,6 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -97,7 +96,7 @@ class OpenAiResponses:
     def __init__(self, sessions: AgentSessions, *, show_tools: bool = False) -> None:
         self._sessions = sessions
         self.show_tools = show_tools
-        self.stored = _Stored(sessions.folder / "responses.db")
+        self.stored = _Stored(sessions.database)
         self._running: dict[str, _Reply] = {}
 
     def routes(self) -> Routes:
@@ -498,13 +497,11 @@ def _content(output: Any) -> Any:
 
 
 class _Stored:
-    """A file with the responses of the last time, and the last one of each session."""
+    """The responses of the last time, and the last one of each session."""
 
-    def __init__(self, path: Path) -> None:
-        self._file = sqlite3.connect(path, isolation_level=None)
-        path.chmod(0o600)
-        self._file.executescript(
-            "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+        database.executescript(
             "CREATE TABLE IF NOT EXISTS responses (number INTEGER PRIMARY KEY AUTOINCREMENT,"
             " id TEXT UNIQUE NOT NULL, session TEXT NOT NULL, principal TEXT NOT NULL, body BLOB);"
             "CREATE INDEX IF NOT EXISTS by_session ON responses (session, number);"
@@ -514,12 +511,12 @@ class _Stored:
         self, response_id: str, session: str, principal: str, body: dict[str, Any] | None
     ) -> None:
         data = None if body is None else _encode(body)
-        self._file.execute(
+        self._database.execute(
             "INSERT INTO responses (id, session, principal, body) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (id) DO UPDATE SET body = excluded.body",
             (response_id, session, principal, data),
         )
-        self._file.execute(
+        self._database.execute(
             "DELETE FROM responses WHERE number <= (SELECT max(number) FROM responses) - ?",
             (_KEPT,),
         )
@@ -527,7 +524,7 @@ class _Stored:
     def session_of(self, response_id: str, principal: str) -> tuple[str, str]:
         """Return the session of a response, and the last response of that session."""
         row = self._row("session", response_id, principal)
-        [last] = self._file.execute(
+        [last] = self._database.execute(
             "SELECT id FROM responses WHERE session = ? ORDER BY number DESC LIMIT 1", row
         ).fetchone()
         return row[0], last
@@ -542,19 +539,16 @@ class _Stored:
     def delete(self, response_id: str, principal: str) -> None:
         """Remove a response; its session stays."""
         self._row("id", response_id, principal)
-        self._file.execute("DELETE FROM responses WHERE id = ?", (response_id,))
+        self._database.execute("DELETE FROM responses WHERE id = ?", (response_id,))
 
     def _row(self, column: str, response_id: str, principal: str) -> Any:
-        row = self._file.execute(
+        row = self._database.execute(
             f"SELECT {column} FROM responses WHERE id = ? AND principal = ?",
             (response_id, principal),
         ).fetchone()
         if row is None:
             raise _unknown(response_id)
         return row
-
-    def close(self) -> None:
-        self._file.close()
 
 
 def _unknown(response_id: str) -> GatewayError:

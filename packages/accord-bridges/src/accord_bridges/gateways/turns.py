@@ -26,7 +26,7 @@ from accord import ContentBlock, TokenUsage
 from accord.client.events import Event, PermissionRequest
 from accord.errors import AccordError, RequestError
 from accord.remote.access import Principal
-from accord_terminal.sessions.named import CALL, joined_session
+from accord_terminal.sessions.named import CALL, SharedSession, joined_session
 from accord_terminal.sessions.owners import running_owner, transport_to
 from accord_terminal.sessions.records import (
     Approvals,
@@ -46,7 +46,8 @@ log: logging.Logger = logging.getLogger("accord.gateway")
 
 _EVENTS = 512  # that wait for the caller to read; then the agent waits
 _GATHER_S = 0.1  # after a call of the caller's tool, for others that are made with it
-_FORGET_S = 900.0  # a conversation without a turn is read from its record again
+_FORGET_S = 60.0  # a session is left when it had no turn for so long; its agent has `idle_s` more
+_LEAVE_S = 5.0
 _PRINCIPAL = "gateway_principal"  # in the record of a session: for whom it was made
 _HEADS = 100_000  # conversations that are found by their transcripts
 
@@ -232,23 +233,14 @@ class Exchange:
             self._changed.set()
 
     async def _prompt(self) -> None:
-        record, store = self.conversation.record, self.conversation.sessions.store
-        opened = await transport_to(record, store)
-        record = self.conversation.record = store.read(record.id)
-        async with joined_session(
-            record,
-            opened,
-            client_name="gateway",
-            decides=self._asks,
-            follows="own",
-            permissions=self._decide,
-        ) as shared:
-            async with shared.session.prompt(*self._content) as turn:
-                async for event in turn:
-                    await self._put(event)
-            self.stop_reason, self.usage = turn.stop_reason, turn.token_usage
+        shared = await self.conversation.connected(decides=self._asks)
+        async with shared.session.prompt(*self._content) as turn:
+            async for event in turn:
+                await self._put(event)
+        self.stop_reason, self.usage = turn.stop_reason, turn.token_usage
 
-    async def _decide(self, request: PermissionRequest) -> Decision:
+    async def decide(self, request: PermissionRequest) -> Decision:
+        """Decide a permission that no rule decides: the caller does, or it is rejected."""
         if self._asks:
             question = CallerQuestion(f"call_{secrets.token_hex(12)}", request)
             with suppress(TimeoutError):
@@ -259,6 +251,63 @@ class Exchange:
                 return "reject"
         self.rejected.append(request.title or request.command or "an action")
         return "reject"
+
+
+class _Link:
+    """A connection to the owner of a session; its task leaves it in the end."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self.decides = False
+        self._conversation = conversation
+        self._ready: asyncio.Future[SharedSession] = asyncio.get_running_loop().create_future()
+        self._stop = asyncio.Event()
+        self._task = asyncio.create_task(self._run(), name="accord gateway session")
+
+    @property
+    def has_ended(self) -> bool:
+        return self._task.done() or self._stop.is_set()
+
+    async def ready(self) -> SharedSession:
+        """Return the session when it is open. Raises what `joined_session` raises."""
+        return await asyncio.shield(self._ready)
+
+    async def aclose(self) -> None:
+        self._stop.set()
+        await asyncio.wait([self._task], timeout=_LEAVE_S)
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        conversation = self._conversation
+        store = conversation.sessions.store
+        try:
+            opened = await transport_to(conversation.record, store)
+            record = conversation.record = store.read(conversation.id)
+            async with joined_session(
+                record,
+                opened,
+                client_name="gateway",
+                decides=self.decides,
+                follows="own",
+                permissions=conversation.decide,
+            ) as shared:
+                self._ready.set_result(shared)
+                ended = asyncio.ensure_future(shared.agent.remote.connection.wait_ended())
+                stop = asyncio.ensure_future(self._stop.wait())
+                try:
+                    await asyncio.wait([ended, stop], return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    ended.cancel()
+                    stop.cancel()
+        except AccordError as error:
+            if self._ready.done():
+                log.debug("= a session has ended: %s", error)
+            else:
+                self._ready.set_exception(error)
+                self._ready.exception()  # somebody may have stopped waiting
+        finally:
+            if not self._ready.done():
+                self._ready.cancel()
 
 
 class Conversation:
@@ -272,6 +321,7 @@ class Conversation:
         self.requests = 0  # that run or wait
         self.used = 0.0
         self._tools: CallerTools | None = None
+        self._link: _Link | None = None
 
     @property
     def id(self) -> str:
@@ -306,10 +356,31 @@ class Conversation:
         self.used = asyncio.get_running_loop().time()
         return Exchange(self, content, asks=asks)
 
+    async def connected(self, *, decides: bool = False) -> SharedSession:
+        """Return the session, connected to its owner, which is started if there is none."""
+        if self._link is None or self._link.has_ended:
+            self._link = _Link(self)
+        shared = await self._link.ready()
+        if decides != self._link.decides:
+            settings = {"name": "gateway", "decides": decides, "follows": "own"}
+            await shared.agent.call_extension(f"{CALL}client", settings)
+            self._link.decides = decides
+        return shared
+
+    async def decide(self, request: PermissionRequest) -> Decision:
+        """Decide a permission request of the running turn."""
+        return "reject" if self.running is None else await self.running.decide(request)
+
+    async def _unlink(self) -> None:
+        if self._link is not None:
+            await self._link.aclose()
+            self._link = None
+
     async def prepare(self) -> None:
         """Let the agent know the server with the caller's tools, before its session opens."""
         if self._tools is None or self._tools.is_open:
             return
+        await self._unlink()
         file = await self._tools.open()
         self.record = self.sessions.store.change(self.id, mcp_files=(*self._other_files(), file))
         await self._stop_owner()
@@ -339,6 +410,7 @@ class Conversation:
         if self.running is not None:
             self.running.cancel()
             await self.running.wait_ended()
+        await self._unlink()
         if self._tools is not None:
             await self._tools.aclose()
 
@@ -356,8 +428,12 @@ class AgentSessions:
         self.waiting: dict[str, Exchange] = {}
         """The exchanges that wait for their callers, by the ids of calls."""
         self._open: dict[str, Conversation] = {}
-        self._closing: set[asyncio.Task[None]] = set()
-        self._heads = _Heads(self.folder / "transcripts.db")
+        self._warm: dict[str, deque[Conversation]] = {}
+        self._warming: set[asyncio.Task[None]] = set()
+        self._tidying: asyncio.Task[None] | None = None
+        self.database: sqlite3.Connection = _open_database(self.folder / "gateway.db")
+        """What has to survive the gateway; only this user can read it."""
+        self._heads = _Heads(self.database)
 
     async def new(
         self,
@@ -367,19 +443,31 @@ class AgentSessions:
         model: str | None = None,
         cwd: str | None = None,
     ) -> Conversation:
-        """Make a session of an agent; its process starts with the first turn."""
-        named = self.agents[agent]
+        """Return a new session, which may be warm; else its agent starts with the first turn."""
+        pool = self._warm.get(agent)
+        if pool and model is None and cwd is None:
+            conversation = pool.popleft()
+            extra = {_PRINCIPAL: principal.name}
+            conversation.record = self.store.change(conversation.id, extra=extra)
+            self._refill(agent)
+            return self._keep(conversation)
+        return self._keep(self._new(agent, principal, self._directory(cwd), model))
+
+    def _new(
+        self, agent: str, principal: Principal | None, cwd: Path, model: str | None = None
+    ) -> Conversation:
         record = new_record(
             f"gateway {secrets.token_hex(4)}",
-            self._directory(cwd),
-            named,
+            cwd,
+            self.agents[agent],
             model=model,
             approvals=self.settings.approvals,
             ttl_s=self.settings.idle_s,
         )
-        record = replace(record, extra={_PRINCIPAL: principal.name})
+        owner = {} if principal is None else {_PRINCIPAL: principal.name}
+        record = replace(record, extra=owner)
         self.store.write(record)
-        return self._keep(Conversation(self, record))
+        return Conversation(self, record)
 
     def find(self, session_id: str, principal: Principal) -> Conversation:
         """Return the conversation of a session.
@@ -411,16 +499,57 @@ class AgentSessions:
         return found or self._keep(Conversation(self, record))
 
     def _keep(self, conversation: Conversation) -> Conversation:
-        now = asyncio.get_running_loop().time()
-        for old in [*self._open.values()]:
-            if not old.requests and now - old.used > _FORGET_S:
-                del self._open[old.id]
-                task = asyncio.create_task(old.aclose(), name="accord gateway close")
-                self._closing.add(task)
-                task.add_done_callback(self._closing.discard)
-        conversation.used = now
+        conversation.used = asyncio.get_running_loop().time()
         self._open[conversation.id] = conversation
+        if self._tidying is None:
+            self._tidying = asyncio.create_task(self._tidy(), name="accord gateway tidy")
         return conversation
+
+    async def _tidy(self) -> None:
+        """Leave sessions that are not used."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(_FORGET_S / 4)
+            for old in [*self._open.values()]:
+                if not old.requests and loop.time() - old.used > _FORGET_S:
+                    del self._open[old.id]
+                    await old.aclose()
+
+    # Sessions that are started before they are needed.
+
+    def start_warm(self) -> None:
+        """Start the sessions that the settings want to be ready."""
+        for agent in self.agents if self.settings.warm else ():
+            self._refill(agent)
+
+    def _refill(self, agent: str) -> None:
+        pool = self._warm.setdefault(agent, deque())
+        while len(pool) < self.settings.warm:
+            conversation = self._new(agent, None, self._directory(None))
+            pool.append(conversation)
+            task = asyncio.create_task(
+                self._warm_up(pool, conversation), name="accord gateway warm"
+            )
+            self._warming.add(task)
+            task.add_done_callback(self._warming.discard)
+
+    async def _warm_up(self, pool: deque[Conversation], conversation: Conversation) -> None:
+        try:
+            await conversation.connected()
+        except AccordError as error:
+            log.warning("! the agent %s could not be started: %s", conversation.record.agent, error)
+            if conversation in pool:
+                pool.remove(conversation)
+            await self._discard(conversation)
+
+    async def _discard(self, conversation: Conversation) -> None:
+        """Close a session that had no turn, and delete it."""
+        with suppress(AccordError, TimeoutError, asyncio.CancelledError):
+            async with asyncio.timeout(_LEAVE_S):
+                await (await conversation.connected()).close()
+        await conversation.aclose()
+        with suppress(StoreError):
+            self.store.delete(conversation.id)
 
     def _directory(self, wanted: str | None) -> Path:
         """Return where a new session works. Raises `GatewayError` for a place outside the roots."""
@@ -469,11 +598,15 @@ class AgentSessions:
         if running:
             waits = [asyncio.ensure_future(one.wait_ended()) for one in running]
             await asyncio.wait(waits, timeout=timeout_s)
-        for conversation in [*self._open.values()]:
-            await conversation.aclose()
-        if self._closing:
-            await asyncio.wait(self._closing, timeout=5)
-        self._heads.close()
+        if self._tidying is not None:
+            self._tidying.cancel()
+        for task in self._warming:
+            task.cancel()
+        unused = [one for pool in self._warm.values() for one in pool]
+        self._warm.clear()
+        await asyncio.gather(*map(self._discard, unused))
+        await asyncio.gather(*(one.aclose() for one in self._open.values()))
+        self.database.close()
 
     @property
     def running_turns(self) -> int:
@@ -481,22 +614,29 @@ class AgentSessions:
         return sum(one.requests for one in self._open.values())
 
 
-class _Heads:
-    """A file that has, for each conversation, the hash of its transcript."""
+def _open_database(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(path, isolation_level=None)
+    path.chmod(0o600)
+    database.execute("PRAGMA journal_mode=WAL")
+    database.execute("PRAGMA synchronous=NORMAL")
+    return database
 
-    def __init__(self, path: Path) -> None:
-        self._file = sqlite3.connect(path, isolation_level=None)
-        path.chmod(0o600)
-        self._file.executescript(
-            "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+
+class _Heads:
+    """The hash of the transcript of each conversation."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+        database.executescript(
             "CREATE TABLE IF NOT EXISTS heads (session TEXT PRIMARY KEY, agent TEXT NOT NULL,"
             " principal TEXT NOT NULL, head BLOB NOT NULL, at INTEGER NOT NULL);"
             "CREATE INDEX IF NOT EXISTS by_head ON heads (head);"
+            "CREATE INDEX IF NOT EXISTS by_time ON heads (at);"
         )
         self._puts = 0
 
     def find(self, agent: str, principal: str, head: bytes) -> Iterable[str]:
-        rows = self._file.execute(
+        rows = self._database.execute(
             "SELECT session FROM heads WHERE head = ? AND agent = ? AND principal = ?"
             " ORDER BY at DESC LIMIT 4",
             (head, agent, principal),
@@ -504,16 +644,13 @@ class _Heads:
         return [row[0] for row in rows]
 
     def put(self, session: str, agent: str, principal: str, head: bytes) -> None:
-        self._file.execute(
+        self._database.execute(
             "INSERT OR REPLACE INTO heads VALUES (?, ?, ?, ?,"
             " (SELECT coalesce(max(at), 0) + 1 FROM heads))",
             (session, agent, principal, head),
         )
         self._puts += 1
         if self._puts % 1000 == 0:
-            self._file.execute(
+            self._database.execute(
                 "DELETE FROM heads WHERE at <= (SELECT max(at) FROM heads) - ?", (_HEADS,)
             )
-
-    def close(self) -> None:
-        self._file.close()
