@@ -48,6 +48,7 @@ _EVENTS = 512  # that wait for the caller to read; then the agent waits
 _GATHER_S = 0.1  # after a call of the caller's tool, for others that are made with it
 _FORGET_S = 60.0  # a session is left when it had no turn for so long; its agent has `idle_s` more
 _LEAVE_S = 5.0
+_REFILL_S = 0.5
 _PRINCIPAL = "gateway_principal"  # in the record of a session: for whom it was made
 _HEADS = 100_000  # conversations that are found by their transcripts
 
@@ -431,6 +432,7 @@ class AgentSessions:
         self._warm: dict[str, deque[Conversation]] = {}
         self._warming: set[asyncio.Task[None]] = set()
         self._tidying: asyncio.Task[None] | None = None
+        self._has_ended = False
         self.database: sqlite3.Connection = _open_database(self.folder / "gateway.db")
         """What has to survive the gateway; only this user can read it."""
         self._heads = _Heads(self.database)
@@ -449,7 +451,8 @@ class AgentSessions:
             conversation = pool.popleft()
             extra = {_PRINCIPAL: principal.name}
             conversation.record = self.store.change(conversation.id, extra=extra)
-            self._refill(agent)
+            # Not now: the turn that begins needs the processors.
+            asyncio.get_running_loop().call_later(_REFILL_S, self._refill, agent)
             return self._keep(conversation)
         return self._keep(self._new(agent, principal, self._directory(cwd), model))
 
@@ -523,6 +526,8 @@ class AgentSessions:
             self._refill(agent)
 
     def _refill(self, agent: str) -> None:
+        if self._has_ended:
+            return
         pool = self._warm.setdefault(agent, deque())
         while len(pool) < self.settings.warm:
             conversation = self._new(agent, None, self._directory(None))
@@ -598,6 +603,7 @@ class AgentSessions:
         if running:
             waits = [asyncio.ensure_future(one.wait_ended()) for one in running]
             await asyncio.wait(waits, timeout=timeout_s)
+        self._has_ended = True
         if self._tidying is not None:
             self._tidying.cancel()
         for task in self._warming:
