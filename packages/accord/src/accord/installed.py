@@ -22,6 +22,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "cli": ("trace", "terminal", "coder", "check"),
     "coder": ("coder",),
     "fleet": ("trace", "terminal", "fleet", "bridges"),
+    "gateway": ("trace", "terminal", "bridges"),
     "inspector": ("trace", "terminal", "check", "inspector"),
     "otlp": ("trace",),
     "tui": ("trace", "terminal", "chat"),

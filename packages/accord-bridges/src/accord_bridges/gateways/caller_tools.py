@@ -4,61 +4,83 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp.server import Server, ServerRequestContext
-from mcp.types import (
-    CallToolRequestParams,
-    CallToolResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    TextContent,
-    Tool,
-)
-
-from accord.mcp.bridges import StdioBridge
-from accord.mcp.servers import NamedServer
+from msgspec import Struct
 
 if TYPE_CHECKING:
-    from accord_bridges.gateways.turns import CallerTool, Conversation
+    from mcp.server import ServerRequestContext
+    from mcp.types import (
+        CallToolRequestParams,
+        CallToolResult,
+        ListToolsResult,
+        PaginatedRequestParams,
+    )
+
+    from accord.mcp.bridges import StdioBridge
 
 _NAME = "caller"
 
 
+class CallerTool(Struct, frozen=True):
+    """A tool that the caller runs; `parameters` is a JSON schema."""
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, Any] = {}
+
+
 class CallerTools:
-    """Serves the tools that the caller has declared in its last request."""
+    """Serves the tools in `offered`, which may change; `call` lets the caller run one.
 
-    def __init__(self, conversation: Conversation) -> None:
+    `file` says how to reach the server, for the process that opens the session.
+    """
+
+    def __init__(
+        self, file: Path, call: Callable[[str, Mapping[str, Any]], Awaitable[object]]
+    ) -> None:
         self.offered: Mapping[str, CallerTool] = {}
-        self._conversation = conversation
-        server: Server[Any] = Server(_NAME, on_list_tools=self._list, on_call_tool=self._call)
-        self._bridge = StdioBridge([NamedServer(_NAME, server)])
-        self.is_open = False
-        self._file = conversation.sessions.folder / f"{conversation.id}.mcp.json"
+        self.file = file
+        self._call_caller = call
+        self._bridge: StdioBridge | None = None
 
-    async def open(self) -> str:
-        """Serve the tools; return the path of a file that says how to reach the server."""
-        [server] = await self._bridge.start()
-        entry = {"command": server.command, "args": list(server.args), "env": dict(server.env)}
+    @property
+    def is_open(self) -> bool:
+        """Whether the tools are served."""
+        return self._bridge is not None
+
+    async def open(self) -> None:
+        """Serve the tools, and write the file."""
+        from mcp.server import Server
+
+        from accord.mcp.bridges import StdioBridge
+        from accord.mcp.servers import NamedServer
+
+        server: Server[Any] = Server(_NAME, on_list_tools=self._list, on_call_tool=self._call)
+        bridge = StdioBridge([NamedServer(_NAME, server)])
+        [shim] = await bridge.start()
+        self._bridge = bridge
+        entry = {"command": shim.command, "args": list(shim.args), "env": dict(shim.env)}
         self._write({_NAME: entry})
-        self.is_open = True
-        return str(self._file)
 
     async def aclose(self) -> None:
         """Stop serving: the session opens without the tools from now on."""
-        await self._bridge.aclose()
-        if self.is_open:
+        if self._bridge is not None:
+            await self._bridge.aclose()
             self._write({})
 
     def _write(self, servers: Mapping[str, Any]) -> None:
-        fd = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        fd = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "w") as file:  # it has a token
             json.dump({"mcpServers": servers}, file)
 
     async def _list(
         self, _context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
     ) -> ListToolsResult:
+        from mcp.types import ListToolsResult, Tool
+
         tools = [
             Tool(
                 name=tool.name,
@@ -72,17 +94,16 @@ class CallerTools:
     async def _call(
         self, _context: ServerRequestContext[Any], params: CallToolRequestParams
     ) -> CallToolResult:
+        from mcp.types import CallToolResult, TextContent
+
+        def result(text: str, *, is_error: bool = False) -> CallToolResult:
+            return CallToolResult(content=[TextContent(type="text", text=text)], is_error=is_error)
+
         if params.name not in self.offered:
-            return _error(f"The caller does not offer the tool {params.name!r} any more")
-        running = self._conversation.running
-        if running is None:
-            return _error("No request of the caller is running")
+            return result(
+                f"The caller does not offer the tool {params.name!r} any more", is_error=True
+            )
         try:
-            given = await running.call(params.name, params.arguments or {})
-        except TimeoutError:
-            return _error("The caller did not return a result")
-        return CallToolResult(content=[TextContent(type="text", text=str(given))])
-
-
-def _error(text: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
+            return result(str(await self._call_caller(params.name, params.arguments or {})))
+        except (TimeoutError, LookupError) as error:
+            return result(str(error), is_error=True)

@@ -21,11 +21,11 @@ from accord.types.content import AudioContent
 from accord.types.diffs import git_patch
 from accord.types.tool_calls import Diff
 from accord_bridges.gateways.app import Request
+from accord_bridges.gateways.caller_tools import CallerTool
 from accord_bridges.gateways.turns import (
     AgentSessions,
     CallerCall,
     CallerQuestion,
-    CallerTool,
     Conversation,
     Exchange,
     GatewayError,

@@ -26,6 +26,7 @@ from accord import ContentBlock, TokenUsage
 from accord.client.events import Event, PermissionRequest
 from accord.errors import AccordError, RequestError
 from accord.remote.access import Principal
+from accord_bridges.gateways.caller_tools import CallerTool, CallerTools
 from accord_terminal.sessions.named import CALL, SharedSession, joined_session
 from accord_terminal.sessions.owners import running_owner, transport_to
 from accord_terminal.sessions.records import (
@@ -40,7 +41,6 @@ from accord_terminal.toolkit.agent_names import NamedAgent
 
 if TYPE_CHECKING:
     from accord.client.events import Decision
-    from accord_bridges.gateways.caller_tools import CallerTools
 
 log: logging.Logger = logging.getLogger("accord.gateway")
 
@@ -82,14 +82,6 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     waiting: int = 16  # requests for a session whose turn is running
     idle_s: float = 300.0  # an agent without a caller ends
     answer_s: float = 600.0  # for the caller to return what its tool has done
-
-
-class CallerTool(Struct, frozen=True):
-    """A tool that the caller runs; `parameters` is a JSON schema."""
-
-    name: str
-    description: str = ""
-    parameters: Mapping[str, Any] = {}
 
 
 class CallerCall(Struct, frozen=True):
@@ -197,7 +189,7 @@ class Exchange:
         except TimeoutError:
             log.info("! a caller did not return to its turn: it is cancelled")
             self.cancel()
-            raise
+            raise TimeoutError("The caller did not return a result") from None
         finally:
             del self._open[call_id]
             del sessions.waiting[call_id]
@@ -348,14 +340,18 @@ class Conversation:
                 code="session_busy",
             )
         if tools or self._tools is not None:
-            from accord_bridges.gateways.caller_tools import CallerTools
-
             if self._tools is None:
-                self._tools = CallerTools(self)
+                file = self.sessions.folder / f"{self.id}.mcp.json"
+                self._tools = CallerTools(file, self._call)
             self._tools.offered = {tool.name: tool for tool in tools}
         self.requests += 1
         self.used = asyncio.get_running_loop().time()
         return Exchange(self, content, asks=asks)
+
+    async def _call(self, name: str, arguments: Mapping[str, Any]) -> object:
+        if self.running is None:
+            raise LookupError("No request of the caller is running")
+        return await self.running.call(name, arguments)
 
     async def connected(self, *, decides: bool = False) -> SharedSession:
         """Return the session, connected to its owner, which is started if there is none."""
@@ -382,13 +378,11 @@ class Conversation:
         if self._tools is None or self._tools.is_open:
             return
         await self._unlink()
-        file = await self._tools.open()
-        self.record = self.sessions.store.change(self.id, mcp_files=(*self._other_files(), file))
+        await self._tools.open()
+        file = str(self._tools.file)
+        others = [one for one in self.record.mcp_files if one != file]
+        self.record = self.sessions.store.change(self.id, mcp_files=(*others, file))
         await self._stop_owner()
-
-    def _other_files(self) -> tuple[str, ...]:
-        folder = str(self.sessions.folder)
-        return tuple(one for one in self.record.mcp_files if not one.startswith(folder))
 
     async def _stop_owner(self) -> None:
         """End the process that has opened the session without the tools; the next one has them."""
