@@ -67,8 +67,9 @@ class CallerTools:
 
     async def aclose(self) -> None:
         """Stop serving: the session opens without the tools from now on."""
-        if self._bridge is not None:
-            await self._bridge.aclose()
+        bridge, self._bridge = self._bridge, None
+        if bridge is not None:
+            await bridge.aclose()
             self._write({})
 
     def _write(self, servers: Mapping[str, Any]) -> None:

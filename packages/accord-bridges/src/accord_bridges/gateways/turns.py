@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from accord import ContentBlock, TokenUsage
 from accord.client.events import Event, PermissionRequest
@@ -49,7 +48,6 @@ _GATHER_S = 0.1  # after a call of the caller's tool, for others that are made w
 _FORGET_S = 60.0  # a session is left when it had no turn for so long; its agent has `idle_s` more
 _LEAVE_S = 5.0
 _REFILL_S = 0.5
-_PRINCIPAL = "gateway_principal"  # in the record of a session: for whom it was made
 _HEADS = 100_000  # conversations that are found by their transcripts
 
 
@@ -401,7 +399,10 @@ class Conversation:
                 await shared.agent.remote.connection.wait_ended()
 
     async def aclose(self) -> None:
-        """Cancel what runs, and stop serving the caller's tools."""
+        """Cancel what runs, leave the session, and stop serving the caller's tools.
+
+        The next turn opens it again.
+        """
         if self.running is not None:
             self.running.cancel()
             await self.running.wait_ended()
@@ -443,16 +444,15 @@ class AgentSessions:
         pool = self._warm.get(agent)
         if pool and model is None and cwd is None:
             conversation = pool.popleft()
-            extra = {_PRINCIPAL: principal.name}
-            conversation.record = self.store.change(conversation.id, extra=extra)
+            self._heads.put(conversation.id, agent, principal.name, b"")
             # Not now: the turn that begins needs the processors.
             asyncio.get_running_loop().call_later(_REFILL_S, self._refill, agent)
             return self._keep(conversation)
-        return self._keep(self._new(agent, principal, self._directory(cwd), model))
+        conversation = self._new(agent, self._directory(cwd), model)
+        self._heads.put(conversation.id, agent, principal.name, b"")
+        return self._keep(conversation)
 
-    def _new(
-        self, agent: str, principal: Principal | None, cwd: Path, model: str | None = None
-    ) -> Conversation:
+    def _new(self, agent: str, cwd: Path, model: str | None = None) -> Conversation:
         record = new_record(
             f"gateway {secrets.token_hex(4)}",
             cwd,
@@ -461,8 +461,6 @@ class AgentSessions:
             approvals=self.settings.approvals,
             ttl_s=self.settings.idle_s,
         )
-        owner = {} if principal is None else {_PRINCIPAL: principal.name}
-        record = replace(record, extra=owner)
         self.store.write(record)
         return Conversation(self, record)
 
@@ -478,7 +476,7 @@ class AgentSessions:
             record = found.record if found is not None else self.store.read(session_id)
         except SessionsError:
             record = None
-        owner = None if record is None else record.extra.get(_PRINCIPAL)
+        owner = self._heads.principal_of(session_id)
         if (
             record is None
             or owner is None
@@ -508,9 +506,12 @@ class AgentSessions:
         while True:
             await asyncio.sleep(_FORGET_S / 4)
             for old in [*self._open.values()]:
-                if not old.requests and loop.time() - old.used > _FORGET_S:
-                    del self._open[old.id]
+                if old.requests or loop.time() - old.used <= _FORGET_S:
+                    continue
+                async with old.order:
                     await old.aclose()
+                if not old.requests:
+                    del self._open[old.id]
 
     # Sessions that are started before they are needed.
 
@@ -524,7 +525,7 @@ class AgentSessions:
             return
         pool = self._warm.setdefault(agent, deque())
         while len(pool) < self.settings.warm:
-            conversation = self._new(agent, None, self._directory(None))
+            conversation = self._new(agent, self._directory(None))
             pool.append(conversation)
             task = asyncio.create_task(
                 self._warm_up(pool, conversation), name="accord gateway warm"
@@ -623,7 +624,7 @@ def _open_database(path: Path) -> sqlite3.Connection:
 
 
 class _Heads:
-    """The hash of the transcript of each conversation."""
+    """For whom each conversation is, and the hash of its transcript."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
@@ -634,6 +635,13 @@ class _Heads:
             "CREATE INDEX IF NOT EXISTS by_time ON heads (at);"
         )
         self._puts = 0
+
+    def principal_of(self, session: str) -> str | None:
+        """Return for whom a session was made."""
+        row = self._database.execute(
+            "SELECT principal FROM heads WHERE session = ?", (session,)
+        ).fetchone()
+        return None if row is None else row[0]
 
     def find(self, agent: str, principal: str, head: bytes) -> Iterable[str]:
         rows = self._database.execute(
