@@ -28,6 +28,9 @@ class Caller(Agent):
             match command:
                 case "say":
                     await turn.say(rest)
+                case "many":
+                    for _ in range(int(rest)):
+                        await turn.say("x ")
                 case "think":
                     await turn.think(rest)
                 case "prompt":

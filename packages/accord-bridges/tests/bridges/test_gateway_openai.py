@@ -11,13 +11,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from msgspec.structs import replace
 
 from accord.remote.access import Access
 from accord.remote.server import ServerOptions, Stop, run_server
 from accord_bridges.gateways import gateway
-from accord_bridges.gateways.turns import GatewaySettings
+from accord_bridges.gateways.turns import AgentSessions, GatewaySettings
 from accord_terminal.sessions.named import open_session
 from accord_terminal.sessions.records import Approvals, Store, has_owner
 from accord_terminal.toolkit.agent_names import AgentEntry, NamedAgent
@@ -44,9 +45,10 @@ PERMISSION = {"type": "function", "function": {"name": "acp_permission"}}
 class Gateway:
     """A gateway that listens, and a client of it."""
 
-    def __init__(self, url: str, work: Path) -> None:
+    def __init__(self, url: str, sessions: AgentSessions, stop: Stop) -> None:
         self.url = url
-        self.work = work
+        self.sessions = sessions
+        self.stop = stop
         self.client = openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=TOKEN, max_retries=0)
 
     async def ask(self, *said: Any, **options: Any) -> Any:
@@ -75,7 +77,9 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @asynccontextmanager
-async def serving(state: Path, port: int = 0, **settings: Any) -> AsyncGenerator[Gateway, None]:
+async def serving(
+    state: Path, port: int = 0, drain_s: float = 0, **settings: Any
+) -> AsyncGenerator[Gateway, None]:
     argv = (sys.executable, str(AGENT))
     named = NamedAgent(
         name="caller", argv=argv, source="command line", entry=AgentEntry(command=list(argv))
@@ -87,13 +91,13 @@ async def serving(state: Path, port: int = 0, **settings: Any) -> AsyncGenerator
     server = asyncio.create_task(
         run_server(
             app,
-            ServerOptions(port=port, drain_s=0),
+            ServerOptions(port=port, drain_s=drain_s),
             lambda sockets: listening.set_result(sockets[0].getsockname()[1]),
             stop,
         )
     )
     try:
-        gate = Gateway(f"http://127.0.0.1:{await listening}", state / "work")
+        gate = Gateway(f"http://127.0.0.1:{await listening}", app.sessions, stop)
         async with gate.client:
             yield gate
     finally:
@@ -383,3 +387,94 @@ async def test_response_in_a_json_form(state: Path) -> None:
         assert found.output_text == '{"n": 1}'
         with pytest.raises(openai.UnprocessableEntityError, match="It said: "):
             await gate.client.responses.create(model="caller", input="say no", text=form)
+
+
+# Faults.
+
+
+async def test_malformed_and_oversized_requests_fail_alone_in_the_form_of_openai(
+    state: Path,
+) -> None:
+    async with serving(state) as gate, httpx2.AsyncClient(base_url=gate.url) as http:
+        login = {"Authorization": f"Bearer {TOKEN}"}
+
+        async def failed(
+            method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
+        ) -> Any:
+            given = login | (headers or {})
+            response = await http.request(method, path, content=body, headers=given)
+            error = response.json()["error"]
+            return response.status_code, error["type"], error["message"]
+
+        chat = "/v1/chat/completions"
+        assert (await failed("POST", chat, b"{"))[:2] == (400, "invalid_request_error")
+        assert (await failed("POST", chat, b"\xff"))[:2] == (400, "invalid_request_error")
+        assert (await failed("POST", chat, b'{"model": "caller", "messages": []}'))[0] == 400
+        assert (await failed("GET", chat))[:2] == (405, "invalid_request_error")
+        assert (await failed("POST", "/v1/embeddings"))[:2] == (404, "not_found_error")
+        large = b" " * (16 * 1024 * 1024 + 1)
+        assert (await failed("POST", chat, large))[0] == 413
+        for header, status in (("Host", 421), ("Origin", 403)):
+            evil = {header: "https://evil.example" if header == "Origin" else "evil.example"}
+            assert (await failed("GET", "/v1/models", headers=evil))[0] == status
+        assert (await http.get("/health")).status_code == 200
+        assert await gate.text("say on") == "on"
+
+
+async def test_busy_session_queues_requests_and_then_refuses(state: Path) -> None:
+    async with serving(state, waiting=1) as gate:
+        stream = await gate.ask("wait", stream=True)
+        session = stream.response.headers["acp-session-id"]
+        here = {"extra_headers": {"Acp-Session-Id": session}}
+        second = asyncio.create_task(gate.text("say second", **here))
+        async with asyncio.timeout(20):
+            while gate.sessions.running_turns < 2:
+                await asyncio.sleep(0)
+        with pytest.raises(openai.RateLimitError) as refused:
+            await gate.ask("say third", **here)
+        assert refused.value.code == "session_busy"
+        assert refused.value.response.headers["retry-after"] == "1"
+        await stream.close()
+        assert await second == "second"
+
+
+async def test_callers_that_leave_at_any_point_leave_nothing_behind(state: Path) -> None:
+    async with serving(state) as gate:
+        session = (await gate.ask("say one")).acp["session_id"]
+        here = {"extra_headers": {"Acp-Session-Id": session}}
+        leaving: list[asyncio.Task[Any]] = []
+        for pause in (0.0, 0.001, 0.003, 0.01, 0.03):
+            task = asyncio.create_task(gate.ask("think a\nsay b\nwait", **here))
+            leaving.append(task)
+            await asyncio.wait([task], timeout=pause)
+            task.cancel()
+        await asyncio.wait(leaving)
+        asked = await gate.ask("call lookup {}", tools=[LOOKUP], **here)
+        assert asked.choices[0].finish_reason == "tool_calls"
+        # The caller forgets the call, and goes on.
+        assert gate.sessions.running_turns == 1
+        [waiting] = gate.sessions.waiting.values()
+        waiting.cancel()
+        assert await gate.text("say on", **here) == "on"
+        assert gate.sessions.running_turns == 0
+        assert not gate.sessions.waiting
+
+
+async def test_slow_caller_stops_the_agent_and_not_the_others(state: Path) -> None:
+    async with serving(state) as gate:
+        stream = await gate.ask("many 20000", stream=True)
+        chunks = aiter(stream)
+        await anext(chunks)  # and reads no more for now
+        assert await gate.text("say other") == "other"
+        count = sum([1 async for chunk in chunks if chunk.choices[0].delta.content])
+        assert count == 20_000
+
+
+async def test_turns_end_while_the_gateway_drains(state: Path) -> None:
+    async with serving(state, drain_s=10) as gate:
+        stream = await gate.ask("say begun\nmany 3000", stream=True)
+        chunks = aiter(stream)
+        await anext(chunks)
+        gate.stop.request()
+        count = sum([1 async for chunk in chunks if chunk.choices[0].delta.content])
+        assert count == 3_001

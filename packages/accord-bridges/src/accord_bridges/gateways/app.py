@@ -144,7 +144,7 @@ class GatewayApp:
         *,
         limits: HttpLimits | None = None,
     ) -> None:
-        self._sessions = sessions
+        self.sessions = sessions
         self._routes = routes
         self._access = access
         self._limits = limits or HttpLimits()
@@ -170,7 +170,7 @@ class GatewayApp:
         """Start the sessions that are to be warm, once; the first request does it, too."""
         if not self._has_begun:
             self._has_begun = True
-            self._sessions.start_warm()
+            self.sessions.start_warm()
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while (await receive())["type"] == "lifespan.startup":
@@ -242,12 +242,12 @@ class GatewayApp:
     @property
     def running_turns(self) -> int:
         """The number of turns that are running."""
-        return self._sessions.running_turns
+        return self.sessions.running_turns
 
     async def drain(self, timeout_s: float) -> None:
         """Refuse requests, let turns end for `timeout_s` seconds, and cancel the others."""
         self._draining = True
-        await self._sessions.cancel_all(timeout_s)
+        await self.sessions.cancel_all(timeout_s)
 
     async def disconnect(self, timeout_s: float) -> None:
         """Cancel all turns now."""
