@@ -16,6 +16,8 @@ import msgspec
 
 from accord.remote.access import (
     Access,
+    AsgiApp,
+    Event,
     HttpLimits,
     Principal,
     Receive,
@@ -133,13 +135,40 @@ class Routes:
         return found
 
 
+class Mount:
+    """The paths at and below `root` of another ASGI application.
+
+    It gets requests that were admitted and read; `scope["accord.principal"]` is who sends one.
+    """
+
+    def __init__(self, error_body: ErrorBody, root: str, app: AsgiApp) -> None:
+        self.error_body = error_body
+        self._root = root
+        self._app = app
+
+    def find(self, path: str) -> str | None:
+        """Return `root` if the application serves a path."""
+        return self._root if f"{path}/".startswith(f"{self._root}/") else None
+
+    async def run(
+        self, scope: Scope, receive: Receive, send: Send, principal: Principal, body: bytes
+    ) -> None:
+        """Let the application serve a request."""
+        first: list[Event] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def replay() -> Event:
+            return first.pop() if first else await receive()
+
+        await self._app({**scope, "accord.principal": principal}, replay, send)
+
+
 class GatewayApp:
     """Serves the routes of protocols. `/health` and `/ready` are answered to everybody."""
 
     def __init__(
         self,
         sessions: AgentSessions,
-        routes: Sequence[Routes],
+        routes: Sequence[Routes | Mount],
         access: Access,
         *,
         limits: HttpLimits | None = None,
@@ -204,6 +233,9 @@ class GatewayApp:
             else:
                 found = await body.read(headers, self._limits)
                 if isinstance(found, bytes):
+                    if isinstance(routes, Mount):
+                        await routes.run(scope, receive, send, principal, found)
+                        return
                     request = Request(scope, receive, send, principal, found)
                     await self._run(request, routes, place)
                     return
@@ -213,7 +245,7 @@ class GatewayApp:
         content = _encode(routes.error_body(error))
         await respond_json(send, refusal.status, content, refusal.headers)
 
-    def _find(self, path: str) -> tuple[Routes, str | None]:
+    def _find(self, path: str) -> tuple[Routes | Mount, str | None]:
         for routes in self._routes:
             place = routes.find(path)
             if place is not None:
