@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from accord import ContentBlock, TokenUsage
 from accord.client.events import Event, PermissionRequest
-from accord.errors import AccordError, RequestError
+from accord.errors import AccordError, TransportError
 from accord.remote.access import Principal
 from accord_bridges.gateways.caller_tools import CallerTool, CallerTools
 from accord_terminal.sessions.named import CALL, SharedSession, joined_session
@@ -47,6 +47,7 @@ _EVENTS = 512  # that wait for the caller to read; then the agent waits
 _GATHER_S = 0.1  # after a call of the caller's tool, for others that are made with it
 _FORGET_S = 60.0  # a session is left when it had no turn for so long; its agent has `idle_s` more
 _LEAVE_S = 5.0
+_DIES_S = 1.0  # for the owner of a session to end after its agent, whose turn has failed
 _REFILL_S = 0.5
 _HEADS = 100_000  # conversations that are found by their transcripts
 
@@ -209,10 +210,9 @@ class Exchange:
                 await self._prompt()
         except asyncio.CancelledError:
             self.stop_reason = "cancelled"
-        except RequestError as error:
-            self.error = error
         except AccordError as error:
             self.error = error
+            conversation.has_failed = True
         except Exception as error:
             log.exception("! a turn failed")
             self.error = GatewayError(f"Internal error: {type(error).__name__}", status=500)
@@ -261,6 +261,9 @@ class _Link:
     async def ready(self) -> SharedSession:
         """Return the session when it is open. Raises what `joined_session` raises."""
         return await asyncio.shield(self._ready)
+
+    async def wait_ended(self, timeout_s: float) -> None:
+        await asyncio.wait([self._task], timeout=timeout_s)
 
     async def aclose(self) -> None:
         self._stop.set()
@@ -311,6 +314,7 @@ class Conversation:
         self.running: Exchange | None = None
         self.requests = 0  # that run or wait
         self.used = 0.0
+        self.has_failed = False  # the last turn: its agent may have ended
         self._tools: CallerTools | None = None
         self._link: _Link | None = None
 
@@ -353,9 +357,17 @@ class Conversation:
 
     async def connected(self, *, decides: bool = False) -> SharedSession:
         """Return the session, connected to its owner, which is started if there is none."""
+        if self.has_failed and self._link is not None:
+            await self._link.wait_ended(_DIES_S)
+            await self._unlink()
+        self.has_failed = False
         if self._link is None or self._link.has_ended:
             self._link = _Link(self)
-        shared = await self._link.ready()
+        try:
+            shared = await self._link.ready()
+        except TransportError:  # an owner that was about to end
+            self._link = _Link(self)
+            shared = await self._link.ready()
         if decides != self._link.decides:
             settings = {"name": "gateway", "decides": decides, "follows": "own"}
             await shared.agent.call_extension(f"{CALL}client", settings)
