@@ -116,7 +116,7 @@ class _Running:
 class _ChainBudget(ProxyHooks):
     """The hooks of one chain."""
 
-    _seen = (b'"tool_call', b'"usage_update"')
+    _seen = frozenset((*_TOOL_CALLS, "usage_update"))
     budgets: Budgets
 
     def __init__(self, rules: Rules, grace_s: float) -> None:

@@ -70,7 +70,7 @@ RequestHandler: TypeAlias = Callable[["PassingRequest"], Awaitable[RawResponse] 
 class UpdateWatch(Protocol):
     """Decides by their texts which updates a handler has to see."""
 
-    def find(self, texts: Sequence[Frame]) -> Sequence[int]:
+    def find(self, run: Run) -> Sequence[int]:
         """Return the places of the updates that may matter, in their order."""
         ...
 
@@ -175,7 +175,7 @@ class OrderedStage(Stage):
     def _pass_unseen(self, run: Run, watch: UpdateWatch) -> None:
         """Handle the updates that the handler has to see, and pass on those between together."""
         begin = 0
-        for number in watch.find(run.texts):
+        for number in watch.find(run):
             text = run.texts[number]
             if watch.note(text):
                 continue
@@ -193,8 +193,8 @@ class OrderedStage(Stage):
             self.client.notify_run(run)
         elif begin < end:
             texts = run.texts[begin:end]
-            size = sum(map(len, texts))
-            self.client.notify_run(Run(run.method, texts, run.frames[begin:end], run.head, size))
+            joined = b"[%b]" % b",".join(texts)
+            self.client.notify_run(Run(run.method, texts, run.frames[begin:end], run.head, joined))
 
     def _notification(self, to: Direction, method: str, params: Params) -> None:
         handler = self.notification_handler(to, method)

@@ -308,7 +308,7 @@ class Run(Struct, frozen=True, gc=False):
     texts: Sequence[Frame]  # the params of each, objects as JSON text
     frames: Sequence[Frame]  # as they came
     head: bytes  # what precedes the params in each of the frames
-    size: int  # of all params, in bytes
+    joined: bytes  # the texts as one JSON array, without white space between them
 
 
 # Back-pressure of a chain: a connection whose peer does not read stops the source of the messages.
