@@ -121,6 +121,7 @@ class _ChainBudget(ProxyHooks):
 
     def __init__(self, rules: Rules, grace_s: float) -> None:
         self._rules = rules
+        self._has_rules = bool(rules)
         self._grace_s = grace_s
         self._meters: dict[str, SessionMeter] = {}  # of the sessions that are open
         self._costs: dict[str, float] = {}  # before the session was opened
@@ -232,21 +233,19 @@ class _ChainBudget(ProxyHooks):
             if update.used is None:
                 return False
             meter.used(update.used)
-            if update.cost is not None:
-                meter.costs(update.cost.amount, update.cost.currency)
-        elif update.kind in _TOOL_CALLS:
-            if not update.tool_call_id or self._has_to_read(session_id, update, text):
-                return False
-            meter.called(update.tool_call_id)
+            if (cost := update.cost) is not None:
+                meter.costs(cost.amount, cost.currency)
+            return True
+        if not update.tool_call_id or b'"diff"' in text:
+            return False
+        if self._has_rules and self._has_to_read(session_id, update, text):
+            return False
+        meter.called(update.tool_call_id)
         return True
 
     def _has_to_read(self, session_id: str, update: Glance, text: Frame) -> bool:
         """Return whether a report of a tool call says what it touches, or ends one that did."""
-        if b'"diff"' in text:
-            return True
-        if not self._rules or session_id not in self._running:
-            return False
-        return (
+        return session_id in self._running and (
             self._rules.have_kinds
             or b'"locations"' in text
             or b'"rawInput"' in text
@@ -259,7 +258,7 @@ class _ChainBudget(ProxyHooks):
             meter.on_event(event)
         elif type(event) is UsageChanged and event.usage.cost is not None:
             self._costs[session_id] = event.usage.cost.amount
-        if type(event) is ToolCall and self._rules:
+        if type(event) is ToolCall and self._has_rules:
             self._look_at(session_id, event)
         return event
 
@@ -309,7 +308,7 @@ class _ChainBudget(ProxyHooks):
         running = self._running.get(request.session_id)
         if running is not None and running.stopped.is_set():
             return None
-        if self._rules and (decision := self._rules.decide(request)) is not None:
+        if self._has_rules and (decision := self._rules.decide(request)) is not None:
             return decision
         return await self._asked(request.session_id, forward(), None)
 

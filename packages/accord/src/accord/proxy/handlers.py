@@ -194,7 +194,8 @@ class OrderedStage(Stage):
         elif begin < end:
             texts = run.texts[begin:end]
             joined = b"[%b]" % b",".join(texts)
-            self.client.notify_run(Run(run.method, texts, run.frames[begin:end], run.head, joined))
+            frames, sizes = run.frames[begin:end], run.sizes[begin:end]
+            self.client.notify_run(Run(run.method, texts, frames, run.head, sizes, joined))
 
     def _notification(self, to: Direction, method: str, params: Params) -> None:
         handler = self.notification_handler(to, method)

@@ -13,7 +13,7 @@ import logging
 import re
 import uuid
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
@@ -846,21 +846,22 @@ class UpdateHook(ChainPart):
 
     def find(self, run: Run) -> Sequence[int]:
         """Return the places of the updates that have something to look at (`UpdateWatch`)."""
-        places = list(self._places(run.joined))
-        if not places:
-            return ()
-        ends = list(accumulate([len(text) + 1 for text in run.texts]))
-        return sorted({bisect_right(ends, at) for at in places})
-
-    def _places(self, joined: bytes) -> Iterator[int]:
+        joined, ends = run.joined, list(accumulate(run.sizes))
+        found: set[int] = set()
         for part in self._parts:
             at = joined.find(part)
             while at >= 0:
-                yield at
-                at = joined.find(part, at + len(part))
+                number = _place(ends, at)
+                found.add(number)
+                at = joined.find(part, ends[number] + number + 1)
         if b"\\" in joined and b"\\u00" in joined:
-            for one in _ESCAPED.finditer(joined):
-                yield one.start()
+            found.update(_place(ends, one.start()) for one in _ESCAPED.finditer(joined))
+        return sorted(found) if found else ()
+
+    def _may_matter(self, text: bytes) -> bool:
+        return any(part in text for part in self._parts) or (
+            b"\\u00" in text and _ESCAPED.search(text) is not None
+        )
 
     def note(self, text: Frame) -> bool:
         """Note an update that needs no change; False: `edit` has to read it (`UpdateWatch`)."""
@@ -896,7 +897,7 @@ class UpdateHook(ChainPart):
             return params
         if not self._sees_all:
             text = bytes(params)
-            if next(self._places(text), None) is None or self.note(text):
+            if not self._may_matter(text) or self.note(text):
                 return params
         try:
             note = self._decode(params)
@@ -1083,6 +1084,14 @@ class UpdateHook(ChainPart):
         value = lenient_json.loads(bytes(params))
         value["update"] = result.raw
         return raw_of(redaction.value(value))
+
+
+def _place(ends: Sequence[int], at: int) -> int:
+    """Return which element of a JSON array `at` is in; a byte precedes each of them."""
+    number = bisect_right(ends, at - 1)
+    while number and ends[number - 1] + number >= at:
+        number -= 1
+    return number
 
 
 def _part_of(kind: str) -> bytes:

@@ -550,9 +550,9 @@ class RunReader:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
         # Otherwise one that is invalid could end in the next one.
-        if list(map(len, values)) != list(map(len, texts)):
+        if (sizes := list(map(len, texts))) != list(map(len, values)):
             return None
-        return Run(kind.method, texts, part, kind.head, text), kind.is_wrapped
+        return Run(kind.method, texts, part, kind.head, sizes, text), kind.is_wrapped
 
     def _kind_of(self, frame: Frame) -> _Kind | None:
         head = self._head_of(frame)

@@ -308,6 +308,7 @@ class Run(Struct, frozen=True, gc=False):
     texts: Sequence[Frame]  # the params of each, objects as JSON text
     frames: Sequence[Frame]  # as they came
     head: bytes  # what precedes the params in each of the frames
+    sizes: Sequence[int]  # of the texts
     joined: bytes  # the texts as one JSON array, without white space between them
 
 
