@@ -485,6 +485,7 @@ class SessionMeter:
     def begin_turn(self) -> None:
         """Start counting a turn; raise `BudgetExceeded` if nothing is left for it."""
         self.reached = None
+        self._runs = False
         self._turn = _Account()
         self._turn_files = set()
         self._estimate, self._is_estimate = 0.0, False

@@ -45,6 +45,7 @@ class _SessionId(Struct):
 
 
 _decode_session_id = msgspec.json.Decoder(_SessionId).decode
+_decode_session_ids = msgspec.json.Decoder(list[_SessionId]).decode
 
 
 def session_id_of(params: Params) -> str | None:
@@ -310,6 +311,22 @@ class Run(Struct, frozen=True, gc=False):
     head: bytes  # what precedes the params in each of the frames
     sizes: Sequence[int]  # of the texts
     joined: bytes  # the texts as one JSON array, without white space between them
+
+    def part(self, begin: int, end: int) -> Run:
+        """Return some of the notifications."""
+        if begin == 0 and end == len(self.texts):
+            return self
+        texts, frames = self.texts[begin:end], self.frames[begin:end]
+        joined = b"[%b]" % b",".join(texts)
+        return Run(self.method, texts, frames, self.head, self.sizes[begin:end], joined)
+
+    def session_id(self) -> str | None | UnsetType:
+        """Return the session that all of them belong to; `UNSET` if it is not the same one."""
+        try:
+            found = {one.session_id for one in _decode_session_ids(self.joined)}
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return UNSET
+        return found.pop() if len(found) == 1 else UNSET
 
 
 # Back-pressure of a chain: a connection whose peer does not read stops the source of the messages.
