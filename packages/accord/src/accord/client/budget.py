@@ -21,6 +21,8 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, cast, get_args
 
@@ -260,7 +262,7 @@ CREATE TABLE IF NOT EXISTS spent (
 ) WITHOUT ROWID
 """
 _ADD = """
-INSERT INTO spent VALUES (?, ?, ?)
+INSERT INTO spent VALUES {rows}
 ON CONFLICT DO UPDATE SET amount = amount + excluded.amount
 """
 
@@ -300,14 +302,11 @@ class SpendingLedger:
             return dict(db.execute("SELECT name, amount FROM spent WHERE key = ?", (key,)))
 
     def add(self, amounts: Iterable[tuple[str, str, float]]) -> None:
-        with self._db() as db:
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                db.executemany(_ADD, amounts)
-            except BaseException:
-                db.execute("ROLLBACK")
-                raise
-            db.execute("COMMIT")
+        rows = list(amounts)
+        if rows:
+            statement = _ADD.format(rows=", ".join(["(?, ?, ?)"] * len(rows)))
+            with self._db() as db:
+                db.execute(statement, list(chain.from_iterable(rows)))
 
     def close(self) -> None:
         """Close the file."""
@@ -591,10 +590,9 @@ class SessionMeter:
         elif amount == before:
             return
         self._cost, self._hides_cost = amount, False
-        if self._ledger is not None:
-            self._write([(self._key, _REPORTED_COST, amount - before)])
         # A smaller cost is that of a new count, all of which is spent.
-        self._keep(self._cost_key, amount - before if amount >= before else amount)
+        growth = amount - before if amount >= before else amount
+        self._keep(self._cost_key, growth, (self._key, _REPORTED_COST, amount - before))
         self._check(self._limits_of["cost"])
 
     # Accounts.
@@ -602,7 +600,7 @@ class SessionMeter:
     @property
     def _day(self) -> str:
         assert self._ledger is not None
-        return f"day {datetime.now(UTC):%Y-%m-%d} {self._ledger.principal}"
+        return f"day {_date(int(time.time()) // 86_400)} {self._ledger.principal}"
 
     def _account(self, per: Period) -> _Account:
         if per == "turn":
@@ -635,13 +633,15 @@ class SessionMeter:
         self._keep(name, amount, in_session=in_session)
         self._check(self._limits_of[name])
 
-    def _keep(self, name: str, amount: float, *, in_session: bool = True) -> None:
+    def _keep(
+        self, name: str, amount: float, *more: tuple[str, str, float], in_session: bool = True
+    ) -> None:
         self._turn.add(name, amount)
         if in_session:
             self._session.add(name, amount)
         if self._ledger is not None:
             keys = (self._key, self._day) if in_session else (self._day,)
-            self._write([(key, name, amount) for key in keys])
+            self._write([*more, *((key, name, amount) for key in keys)])
 
     def _write(self, amounts: Iterable[tuple[str, str, float]]) -> None:
         """Add amounts to the ledger; if it fails, no turn goes beyond what is known."""
@@ -703,6 +703,12 @@ class SessionMeter:
         if self._hides_cost and not self._runs:
             return "the agent uses tokens, and does not report their cost"
         return ""
+
+
+@cache
+def _date(days: int) -> str:
+    """Return the date that is this many days after the beginning of 1970."""
+    return f"{datetime.fromtimestamp(days * 86_400, UTC):%Y-%m-%d}"
 
 
 _SAVED_S = 1.0  # at most this much time is lost with the process
