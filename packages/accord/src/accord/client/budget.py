@@ -459,6 +459,7 @@ class SessionMeter:
         self._cost_key = ""  # of this currency, in accounts
         self._foreign: str | None = None  # a currency that no budget has
         self._used: int | None = None  # tokens of the context
+        self._last_usage: TokenUsage | None = None  # at the end of a prompt
         self._hides_cost = False  # the agent has used tokens, and has not reported any cost
         self._unmetered = unmetered
         self._estimate = 0.0  # of the running prompt
@@ -495,7 +496,14 @@ class SessionMeter:
         self._since = None if self._paused else self._clock()
 
     def end_prompt(self, usage: TokenUsage | None) -> None:
-        """Take the tokens of a prompt that the agent has ended."""
+        """Take the tokens of a prompt that the agent has ended.
+
+        A report that ends several prompts, which the agent has joined, counts once.
+        """
+        if usage is not None:
+            if usage is self._last_usage:
+                return
+            self._last_usage = usage
         estimate, self._estimate = self._estimate, 0.0
         if self._currency is None and (estimate or (usage is not None and usage.total > 0)):
             self._hides_cost = not self._unmetered
@@ -504,9 +512,8 @@ class SessionMeter:
             self._add("tokens", usage.total - estimate)
 
     def end_turn(self) -> None:
-        """Stop counting the turn."""
-        self._count_time()
-        self._save_time()
+        """Stop counting the turn; its time may have reached a limit."""
+        self.check_time()
         self._runs = False
         self._since = None
         self.on_limit = None
