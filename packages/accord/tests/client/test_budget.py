@@ -33,9 +33,9 @@ from accord import (
     connect,
     serve,
 )
-from accord.client.budget import LimitReached, Spent, shown
+from accord.client.budget import LimitReached, SessionMeter, Spent, shown
 from accord.transports.memory import pair
-from client.wire_agents import BOTH
+from client.wire_agents import BOTH, agent_by_hand, opened, update
 from versions import only
 
 
@@ -330,6 +330,93 @@ async def test_an_agent_that_reports_nothing_is_refused_unless_it_is_named() -> 
             pass
     async with session_of(Worker(), budget=Budget(tool_calls=1)):
         pass
+
+
+# The end of a turn.
+
+
+async def test_a_turn_of_two_prompts_is_counted_once() -> None:
+    """The agent joins a second prompt (R-PROMPT-24): one state ends both, with one report."""
+    budget, options = Budget(tokens=500), {"unmetered": ["raw"]}
+    async with agent_by_hand(2, budget=budget, **options) as (agent, raw):
+        session = await opened(agent, raw)
+        async with session.prompt("one") as turn:
+            raw.answer((await raw.get())["id"], {"messageId": "u1"})
+            raw.tell(*update("s1", sessionUpdate="state_update", state="running"))
+            steering = asyncio.create_task(turn.steer("two"))
+            raw.answer((await raw.get())["id"], {"messageId": "u2"})
+            await steering
+            usage = {"totalTokens": 300, "inputTokens": 300, "outputTokens": 0}
+            raw.tell(
+                *update(
+                    "s1",
+                    sessionUpdate="state_update",
+                    state="idle",
+                    stopReason="end_turn",
+                    usage=usage,
+                )
+            )
+            assert await turn.wait() == "end_turn"
+        assert turn.token_usage is not None
+        assert turn.limit is None
+        assert turn.spent is not None
+        assert turn.spent.tokens == 300
+
+
+@BOTH
+async def test_any_moment_of_a_limit_and_an_end_gives_one_true_result(version: int) -> None:
+    """The agent ends its turn with the report that reaches the limit, before or after it."""
+
+    class Racing(Model):
+        def __init__(self, seed: int) -> None:
+            super().__init__()
+            self.random = random.Random(seed)
+            self.cancelled = 0
+
+        async def prompt(self, turn: Turn) -> None:
+            self.requests += 1
+            try:
+                for _ in range(self.random.randrange(1, 4)):
+                    self.spent += self.random.choice((1, 2, 5))
+                    await turn.set_context_usage(1, 9, cost=Cost(self.spent))
+                    for _ in range(self.random.choice((0, 0, 1, 3, 9, 30))):
+                        await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                self.cancelled += 1
+                raise
+
+    for seed in range(150):
+        agent = Racing(seed)
+        budgets = [Budget(cost=5), Budget(cost=20, per="session")]
+        async with session_of(agent, version, budget=budgets) as session:
+            for _ in range(8):
+                before, cancelled = agent.spent, agent.cancelled
+                try:
+                    stop_reason, limit = await turn_of(session, "go")
+                except BudgetExceeded:
+                    assert agent.spent >= 20, seed
+                    break
+                is_over = agent.spent - before >= 5 or agent.spent >= 20
+                assert (limit is not None) == is_over, seed
+                assert stop_reason == "end_turn" or limit is not None, seed
+                assert stop_reason == "cancelled" or agent.cancelled == cancelled, seed
+                assert session.spent is not None
+                assert session.spent.cost == agent.spent, seed
+            requests = agent.requests
+            if agent.spent >= 20:
+                with pytest.raises(BudgetExceeded):
+                    await turn_of(session, "go")
+            assert agent.requests == requests, seed
+
+
+def test_time_that_is_over_at_the_end_of_the_turn_is_reported() -> None:
+    now, reached = 0.0, list[LimitReached]()
+    meter = SessionMeter([Budget(seconds=5)], clock=lambda: now)
+    meter.begin_turn()
+    meter.on_limit = reached.append
+    now = 6.0
+    meter.end_turn()
+    assert [str(one) for one in reached] == ["Limit of the turn reached: 6.0 s of 5.0 s"]
 
 
 # Accounts that outlive the process.

@@ -178,7 +178,9 @@ async def _random_turn(talk: Talk, chance: random.Random, seed: str) -> None:
 @BOTH
 async def test_a_limit_found_in_the_end_of_the_turn_is_reported_with_it(version: int) -> None:
     accounts = Accounts()
-    async with conversation(_proxy(Budget(tokens=10), accounts=accounts).stage(), version=version) as c:
+    async with conversation(
+        _proxy(Budget(tokens=10), accounts=accounts).stage(), version=version
+    ) as c:
         talk = Talk(c)
         prompt = c.prompt()
         asked = await c.agent_gets()
