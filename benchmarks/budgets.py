@@ -235,7 +235,7 @@ Load average {before:.1f} to {os.getloadavg()[0]:.1f}: the programs of others, a
 A turn streams {UPDATES:,} updates of text, with a tool call and a report of usage for every {EACH}.
 Without a budget, a chain has an empty proxy. Both sides are open in the same process, and their
 turns alternate in random order: {given.pairs} pairs of each row. Updates by second of processor
-time, of all processes together; *lost* is the median of the pairs, which may be at most {BOUND:.0%}.
+time, of all processes together; *lost* is the median of the pairs: at most {BOUND:.0%} is allowed.
 
 | | without | with | lost | quartiles | ≤ {BOUND:.0%} | by the clock |
 |---|--:|--:|--:|--:|---|--:|

@@ -458,6 +458,7 @@ class SessionMeter:
         self._currency: str | None = None
         self._cost_key = ""  # of this currency, in accounts
         self._foreign: str | None = None  # a currency that no budget has
+        self._wrong_cost = ""  # the last report, if it is not a cost
         self._used: int | None = None  # tokens of the context
         self._last_usage: TokenUsage | None = None  # at the end of a prompt
         self._hides_cost = False  # the agent has used tokens, and has not reported any cost
@@ -589,7 +590,10 @@ class SessionMeter:
     def costs(self, amount: float, currency: str) -> None:
         """Count the growth of the cost that the agent reports for its session."""
         if not 0 <= amount < float("inf"):
-            return  # no cost
+            self._wrong_cost = f"{amount:g} {excerpt(currency, 20)}"
+            self._check(self._limits_of["cost"])
+            return
+        self._wrong_cost = ""
         before = self._cost
         if currency != self._currency:
             self._currency, self._cost_key = currency, _cost_in(currency)
@@ -705,6 +709,8 @@ class SessionMeter:
 
     def _unknown_cost(self) -> str:
         """Return why the reported cost cannot be compared, empty if it can."""
+        if self._wrong_cost:
+            return f"the agent reports a cost of {self._wrong_cost}"
         if self._foreign is not None:
             return f"the agent reports its cost in {excerpt(self._foreign, 20)}"
         if self._hides_cost and not self._runs:
