@@ -177,8 +177,8 @@ async def test_never_more_than_one_request_above_the_limit() -> None:
                     stopped += agent.requests > before and "Limit of the session" in text
                     assert stop_reason == "end_turn" or "Limit of the session" in text, run
         except RequestError as error:
-            assert "'reporter' is not known to report its cost" in str(error), run
-            assert run.startswith("never"), run
+            if not run.startswith("never") or "not known to report its cost" not in str(error):
+                raise
             assert agent.requests == 0, run
         assert agent.above <= 1, run
     assert stopped > RUNS / 2

@@ -161,7 +161,7 @@ class ClientTurn(MustEnter):
         self.error: BaseException | None = None
         """Why the turn failed."""
         self.limit: LimitReached | None = None
-        """The limit of the budget that the turn has reached, which cancels it unless it has ended."""
+        """The limit of the budget that the turn has reached. It cancels a turn that still runs."""
         self._stream = stream
         self._adapter = adapter
         self.meta: Meta | None = None
