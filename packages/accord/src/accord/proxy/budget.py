@@ -185,7 +185,7 @@ class _ChainBudget(ProxyHooks):
         try:
             stop_reason = await self._watch(turn, meter, running, work)
             meter.end_prompt(turn.token_usage)
-        except RequestError as failure:
+        except RequestError as failure:  # told below
             error = failure
         finally:
             running.prompts -= 1
