@@ -180,13 +180,13 @@ class _ChainBudget(ProxyHooks):
             return _stop_reason(meter)
         running.prompts += 1
         work = asyncio.ensure_future(forward())
-        error: RequestError | None = None
+        failure: RequestError | None = None
         stop_reason: StopReason = "cancelled"
         try:
             stop_reason = await self._watch(turn, meter, running, work)
             meter.end_prompt(turn.token_usage)
-        except RequestError as failure:  # told below
-            error = failure
+        except RequestError as error:
+            failure = error
         finally:
             running.prompts -= 1
             if not running.prompts:
@@ -198,8 +198,8 @@ class _ChainBudget(ProxyHooks):
         if running.stopped.is_set() and not running.is_told:
             running.is_told = True
             await turn.say(f"\n\n{running.why}. This turn has used {meter.turn}.\n")
-        if error is not None and not running.is_cancelling:
-            raise error
+        if failure is not None and not running.is_cancelling:
+            raise failure
         # Some agents report a cancellation as an error (R-CANCEL-06).
         if stop_reason == "cancelled" and running.stopped.is_set() and not running.is_cancelled:
             return _stop_reason(meter)
