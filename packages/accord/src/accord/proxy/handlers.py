@@ -371,6 +371,7 @@ class PassingRequest:
         self._request = request
         self._release = release
         self._task: asyncio.Task[None] | None = None
+        self._awaited: set[asyncio.Future[RawResponse]] = set()  # of `forward`
 
     @property
     def is_cancelled(self) -> bool:
@@ -383,7 +384,8 @@ class PassingRequest:
         """Send the request on, with other params if they are given; return the response.
 
         While this waits, later messages of the session pass. The response comes after all messages
-        that arrived before it, and later ones wait for the handler again. May be called repeatedly.
+        that arrived before it, and later ones wait for the handler again. May be called repeatedly,
+        also at the same time: then they wait from the last response on.
         Cancelling the waiting task cancels the request that was sent on.
         """
         response: asyncio.Future[RawResponse] = asyncio.get_running_loop().create_future()
@@ -392,15 +394,19 @@ class PassingRequest:
 
         def answered(received: RawResponse) -> None:
             def run(release: Release) -> bool:
+                self._awaited.discard(response)
                 if response.done():
                     return False
-                self._release = release
                 response.set_result(received)
+                if self._awaited:  # the handler may wait for them, too
+                    return False
+                self._release = release
                 return True
 
             # A response without a session may open one, whose updates must come after it.
             back.submit(session_id, _response_size(received), run, gates=session_id is None)
 
+        self._awaited.add(response)
         derived = self._request.derive(answered, method=method, params=params)
         self._stage.port(self.to).request(derived)
         self._release()
@@ -411,6 +417,7 @@ class PassingRequest:
                 derived.cancel()
             raise
         finally:
+            self._awaited.discard(response)
             if not self._request.is_cancelled:
                 self._request.on_cancel(self._cancel)
 
@@ -840,8 +847,14 @@ class ProxyStage(OrderedStage):
     async def aclose(self) -> None:
         """Cancel the running handlers, and release what they have opened."""
         await super().aclose()
+        failures: list[Exception] = []
         for close in self.on_close:
-            await close()
+            try:
+                await close()
+            except Exception as exc:  # noqa: BLE001  # raised when the others are closed
+                failures.append(exc)
+        if failures:
+            raise failures[0]
 
     def request_from_client(self, request: RawRequest) -> None:
         if request.method != DESCRIBE:
