@@ -1,4 +1,4 @@
-"""What could keep a chain waiting for ever: room, concurrent forwards, handlers that fail."""
+"""What could hang or leak in a chain: room, concurrent forwards, handlers and ends that fail."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
-from accord import Proxy, ProxyTurn, v1
+from accord import Proxy, ProxyTurn, chain, component, v1
+from accord.proxy.conductor import conduct
 from accord.proxy.handlers import OrderedStage, TypedStage
 from accord.proxy.stage import PassingLanes, Release
+from accord.testing import Recorder
+from accord.transports.base import Transport
+from accord.transports.memory import ServedTransport, pair
 from client.wire_agents import BOTH
 from proxy.conversation import conversation
 
@@ -120,3 +124,35 @@ async def test_every_part_of_a_stage_is_closed_even_if_one_cannot_be() -> None:
     with pytest.raises(RuntimeError):
         await stage.aclose()
     assert closed == ["second"]
+
+
+async def test_a_chain_that_is_cancelled_while_it_fails_to_start_closes_its_components() -> None:
+    """One component cannot be started, and another one takes its time to be closed."""
+    is_closing, may_close = asyncio.Event(), asyncio.Event()
+    closed: list[str] = []
+
+    class Slow(ServedTransport):
+        async def aclose(self) -> None:
+            is_closing.set()
+            await may_close.wait()
+            await super().aclose()
+            closed.append("slow")
+
+    async def ignore(_: Transport) -> None:
+        """End at once."""
+
+    parts = chain(component(lambda: Slow(ignore), name="slow"), "does-not-exist-12")
+    client, there = pair()
+    await client.start(Recorder())
+    async with asyncio.timeout(20):
+        conducting = asyncio.ensure_future(conduct(parts.components, there))
+        message = {"id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
+        client.write([json.dumps({"jsonrpc": "2.0", **message}).encode()])
+        await is_closing.wait()
+        conducting.cancel()
+        for _ in range(50):
+            await asyncio.sleep(0)
+        may_close.set()
+        await asyncio.wait([conducting])
+        await client.aclose()
+    assert closed == ["slow"]
