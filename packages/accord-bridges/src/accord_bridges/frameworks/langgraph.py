@@ -1,0 +1,753 @@
+"""LangGraph: compiled graphs, which agents of LangChain and deepagents are as well.
+
+`LangGraphAgent` serves a graph; a turn is one run of it, continued as often as it is interrupted.
+`_Turn` shows the events; a subgraph that a tool or a function calls is a subagent.
+`langgraph_threads` has the state between turns, `langgraph_interrupts` the questions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import inspect
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, aclosing
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+from accord import AudioContent, EmbeddedResource, ImageContent, NotOffered, Session
+from accord.types.content import text_of as text_of_content
+from accord.types.session import StopReason
+from accord_bridges.bridge import BridgedAgent, Options
+from accord_bridges.editor import editor_tools
+from accord_bridges.failures import is_bad_request
+from accord_bridges.frameworks.langgraph_interrupts import Stopped, answer, text_of, value_of
+from accord_bridges.frameworks.langgraph_threads import Thread, dangling, without_result
+from accord_bridges.run import Question, Run
+
+try:
+    from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
+    from langchain_core.tools import BaseTool, StructuredTool, ToolException
+    from langgraph.errors import is_invalid_resume
+    from langgraph.graph import StateGraph
+    from langgraph.pregel import Pregel
+    from langgraph.types import Command
+except ImportError as error:
+    raise ImportError(
+        f"{error}; this bridge needs langgraph 1.2: pip install 'langgraph>=1.2'"
+    ) from error
+
+_MODES = ["messages", "updates", "custom", "tools", "tasks"]
+_DENIED = "The user does not allow this."
+_REASONS: dict[str, StopReason] = {
+    "length": "max_tokens", "max_tokens": "max_tokens", "MAX_TOKENS": "max_tokens",
+    "content_filter": "refusal", "refusal": "refusal", "SAFETY": "refusal",
+}  # fmt: skip
+_TEXT = ("text", "output_text", "input_text")
+_END: Any = object()  # the turn is at its end
+
+
+class LangGraphAgent(BridgedAgent):
+    """A compiled graph, a `StateGraph`, or a function of `tools`, `model` or both that makes one.
+
+    Settings: `config`, which each run of the graph gets; `context`, or a function that makes it
+    from the `Run`; `input`, a function that makes the input from the `Run`; `model_key`, the name
+    in `configurable` for the model that the user has chosen; `custom`, a coroutine function that
+    shows what nodes write to the custom stream, from the `Run` and the data.
+    """
+
+    prompt_capabilities = frozenset({"image", "audio", "resource"})
+    reports = frozenset({"tokens"})
+    knows_settings = frozenset({"config", "context", "input", "model_key", "custom"})
+    takes_factory = True
+
+    def __init__(self, target: Any, options: Options | None = None) -> None:
+        self._parameters: frozenset[str] = frozenset()
+        graph = target
+        if inspect.isfunction(target):
+            names = set(inspect.signature(target).parameters)
+            self._parameters = frozenset(names & {"tools", "model"})
+            graph = None
+        settings = (options or Options()).settings
+        schema = _context_fields(graph)
+        self.takes_models = bool(
+            "model" in self._parameters or "model" in schema or settings.get("model_key")
+        )  # type: ignore[misc]  # of each graph
+        self._context_fields = schema
+        self.takes_editor_tools = "tools" in self._parameters  # type: ignore[misc]
+        self.mcp_transports = (
+            frozenset({"stdio", "http", "sse", "acp"})
+            if "tools" in self._parameters and find_spec("mcp")
+            else frozenset[str]()
+        )
+        super().__init__(target, options)
+
+    def default_name(self) -> str:
+        if self._parameters:
+            return str(self.target.__name__)
+        name = getattr(self.target, "name", None)
+        return name if name and name != "LangGraph" else "agent"
+
+    async def begin_session(self, session: Session) -> None:
+        mine = _Mine(self)
+        mine.thread = await Thread.open(session.id, await mine.graph(None), session.remembered)
+        session.data["langgraph"] = mine
+
+    async def answer(self, run: Run) -> StopReason | None:
+        mine: _Mine = run.session.data["langgraph"]
+        await mine.prepare(run)
+        return await _Turn(run, mine).work()
+
+
+def _context_fields(graph: Any) -> frozenset[str]:
+    """Return the names in the context of a graph."""
+    schema: Any = getattr(graph, "context_schema", None)
+    fields = getattr(schema, "model_fields", None) or getattr(schema, "__annotations__", None)
+    return frozenset(fields or ())
+
+
+class _Mine:
+    """What a session has: its graph, its thread, and the tools that the graph was made with."""
+
+    thread: Thread
+
+    def __init__(self, bridge: LangGraphAgent) -> None:
+        self.bridge = bridge
+        self.turn: _Turn | None = None
+        self.editor: dict[str, Callable[..., Any]] = {}
+        self._tools: dict[str, BaseTool] = {}
+        self._made_for: tuple[Any, ...] | None = None
+
+    async def graph(self, run: Run | None) -> Any:
+        """Return the graph, made for the model that the user has chosen."""
+        bridge = self.bridge
+        made = bridge.target
+        if bridge._parameters:
+            models = bridge.options.models
+            model = run.model if run is not None else models[0] if models else None
+            values = {"tools": list(self._tools.values()), "model": model}
+            needed = inspect.signature(made).parameters
+            given = {
+                name: values[name]
+                for name in bridge._parameters
+                if name == "tools" or model is not None or needed[name].default is inspect._empty
+            }
+            self._made_for = (model, *self._tools)
+            made = made(**given)
+        if isinstance(made, StateGraph):
+            made = made.compile()
+        if not isinstance(made, Pregel):
+            raise TypeError(f"Expected a graph of LangGraph, got {type(made).__name__}")
+        return made
+
+    async def prepare(self, run: Run) -> None:
+        """Make the graph again if its tools or its model have changed."""
+        if "tools" in self.bridge._parameters:
+            await self._open_tools(run)
+        if self.bridge._parameters and self._made_for != (run.model, *self._tools):
+            await self.thread.use(await self.graph(run))
+
+    async def _open_tools(self, run: Run) -> None:
+        if self.bridge.options.editor_tools:
+            for function in editor_tools(run):
+                name = function.__name__
+                self.editor[name] = function
+                if name not in self._tools:
+                    tool = StructuredTool.from_function(coroutine=function, parse_docstring=True)
+                    tool.coroutine = partial(self._call_editor, name)
+                    self._tools[name] = tool
+        if not run.session.mcp_servers or not self.bridge.mcp_transports:
+            return
+        servers = await run.session.connect_mcp()
+        for name, why in servers.failed.items():
+            await run.turn.show_notice(
+                f"The MCP server {name} is not used", severity="warning", description=why
+            )
+        for server in servers.values():
+            for tool in server.tools:
+                name = f"{server.name}_{tool.name}"
+                if name not in self._tools:
+                    self._tools[name] = StructuredTool(
+                        name=name, description=tool.description or name,
+                        args_schema=tool.input_schema, handle_tool_error=True,
+                        coroutine=partial(self._call_mcp, server.name, tool.name),
+                    )  # fmt: skip
+
+    async def _call_editor(self, name: str, **arguments: Any) -> str:
+        return await self.editor[name](**arguments)
+
+    async def _call_mcp(self, server: str, tool: str, **arguments: Any) -> Any:
+        """Call a tool of an MCP server if the user allows it."""
+        turn = self.turn
+        if turn is None:
+            raise ToolException("The turn is at its end")
+        name = f"{server}_{tool}"
+        run, call_id = turn.find(name, arguments)
+        approval = await run.approve(call_id, name, arguments, editable=True)
+        if not approval.allowed:
+            raise ToolException(_DENIED)
+        turn.settled.add(call_id)
+        connection = (await run.session.connect_mcp())[server]
+        result = await connection.call(tool, approval.input)
+        content = [part.model_dump(mode="json", by_alias=True) for part in result.content]
+        if result.is_error:
+            raise ToolException("\n".join(each.get("text", "") for each in content) or "It failed")
+        return [_for_model(each) for each in content]
+
+
+def _for_model(part: dict[str, Any]) -> dict[str, Any]:
+    """Return content of MCP in the form of LangChain."""
+    match part:
+        case {"type": "text", "text": text}:
+            return {"type": "text", "text": text}
+        case {"type": "image" | "audio" as kind, "data": data, "mimeType": mime}:
+            return {"type": kind, "base64": data, "mime_type": mime}
+        case {"type": "resource", "resource": {"text": text}}:
+            return {"type": "text", "text": text}
+        case _:
+            return {"type": "text", "text": json.dumps(part)}
+
+
+class _Work:
+    """Where the events of one graph are shown: the turn, or a subagent."""
+
+    def __init__(self, run: Run, graph: Any) -> None:
+        self.run = run
+        self.graph = graph
+        self.calls: dict[str, tuple[str, Any]] = {}
+        self.at: dict[Any, str] = {}  # calls whose arguments arrive, by their index
+
+
+class _Turn:
+    """A turn: the runs of the graph until no interrupt is left."""
+
+    def __init__(self, run: Run, mine: _Mine) -> None:
+        self.run = run
+        self.mine = mine
+        self.thread = mine.thread
+        self.settled: set[str] = set()
+        """Calls whose arguments the user has decided."""
+        self.works: dict[tuple[str, ...], _Work] = {(): _Work(run, self.thread.graph)}
+        self._subagents: dict[tuple[str, ...], AsyncExitStack] = {}
+        self._tasks: dict[str, dict[str, Any]] = {}  # by id: what a namespace is the work of
+        self._asked_in: dict[str, tuple[str, ...]] = {}
+        self._found: set[str] = set()
+        self._errors: dict[str, str] = {}
+        self._said: list[str] = []  # since the last message that is complete
+        self._spoke = False
+        self._structured: Any = None
+        self._reason: StopReason | None = None
+
+    async def work(self) -> StopReason | None:
+        before = await self.thread.state()
+        is_done = False
+        self.mine.turn = self
+        try:
+            entry = await self._first(before)
+            if entry is not _END:
+                await self._run(entry)
+                if self.thread.notes.get("prompt_waits"):
+                    await self._run(await self._prompt())
+            is_done = True
+        except Stopped as error:
+            await self.run.turn.show_notice("The agent stops here", description=str(error))
+        except Exception as error:
+            for call_id, text in self._errors.items():
+                for work in self.works.values():
+                    await work.run.end_call(call_id, text, outcome="failed")
+            if is_bad_request(error):  # else, each later request would be refused as well
+                await self.thread.go_back(before)
+                self._said.clear()
+            raise
+        finally:
+            await asyncio.shield(asyncio.ensure_future(self._end(is_done)))
+        return self._reason
+
+    async def _end(self, is_done: bool) -> None:
+        """Leave the subagents, and store the state, also that of a cancelled turn."""
+        self.mine.turn = None
+        for stack in reversed(list(self._subagents.values())):
+            await stack.aclose()
+        notes = self.thread.notes
+        notes.pop("prompt_waits", None)
+        if not is_done:
+            notes.pop("asked", None)
+            notes["said"] = "".join(self._said)
+            await self.thread.stop()
+        await self.run.remember(await self.thread.stored())
+
+    # What the graph gets.
+
+    async def _first(self, state: Any) -> Any:
+        """Return what the run begins with: the prompt, or the answer to what is still open."""
+        asked = self.thread.notes.pop("asked", None)
+        if not state.interrupts:
+            return await self._prompt()
+        for each in state.interrupts:
+            if each.id == asked:
+                return Command(resume={each.id: value_of(self.run.text, _schema(each))})
+        self.thread.notes["prompt_waits"] = True
+        return await self._next(state)
+
+    async def _prompt(self) -> Any:
+        """Return the input of the graph, after what closes the turn before."""
+        run, settings = self.run, self.mine.bridge.options.settings
+        self.thread.notes.pop("prompt_waits", None)
+        await self.thread.stop()
+        said = self.thread.notes.pop("said", "")
+        if (make := settings.get("input")) is not None:
+            made = make(run)
+            return await made if inspect.isawaitable(made) else made
+        if "messages" not in self.thread.graph.channels:
+            return _input_without_messages(self.thread.graph, run)
+        closing: list[Any] = []
+        values = (await self.thread.state()).values
+        messages = values.get("messages") if isinstance(values, Mapping) else None
+        if calls := dangling(messages):
+            closing += without_result(calls)
+        if said:
+            closing.append(AIMessage(f"{said}\n\n(was interrupted)"))
+        content = _content(run)
+        if (mode := self.mine.bridge.mode_text(run)) != self.thread.notes.get("mode"):
+            self.thread.notes["mode"] = mode
+            if mode is not None:
+                parts = [content] if isinstance(content, str) else content
+                first = [{"type": "text", "text": each} for each in parts if isinstance(each, str)]
+                content = [{"type": "text", "text": mode}, *(first or parts)]
+        return {"messages": [*closing, HumanMessage(content)]}
+
+    def _config(self) -> dict[str, Any]:
+        settings, model = self.mine.bridge.options.settings, self.run.model
+        config: dict[str, Any] = {**settings.get("config", {})}
+        more = {**config.get("configurable", {}), **self.thread.config["configurable"]}
+        if model is not None and (key := settings.get("model_key")):
+            more[key] = model
+        return {**config, "configurable": more}
+
+    def _context(self) -> Any:
+        bridge = self.mine.bridge
+        context = bridge.options.settings.get("context")
+        if inspect.isroutine(context):
+            context = context(self.run)
+        if self.run.model is not None and "model" in bridge._context_fields:
+            if context is None:
+                return {"model": self.run.model}
+            if isinstance(context, dict):
+                return {**context, "model": self.run.model}
+        return context
+
+    # The runs.
+
+    async def _run(self, entry: Any) -> None:
+        """Run the graph until it needs no more answers."""
+        while entry is not _END:
+            events = self.thread.graph.astream(
+                entry, self._config(), context=self._context(), stream_mode=_MODES, subgraphs=True
+            )
+            try:
+                await self._show(events)
+            except Exception as error:
+                if not is_invalid_resume(error):
+                    raise
+                await self.run.turn.show_notice(
+                    "The answer does not fit", severity="warning", description=str(error)
+                )
+            state = await self.thread.state()
+            entry = await self._next(state)
+        await self._last(state)
+
+    async def _next(self, state: Any) -> Any:
+        """Ask what the graph has stopped for, and return what continues it."""
+        if not state.next:
+            return _END
+        if not state.interrupts:
+            return await self._breakpoint(state)
+        answers: dict[str, Any] = {}
+        self._found.clear()
+        open_question: Any = None
+        for each in state.interrupts:
+            place = self._asked_in.get(each.id, ())
+            work = self.works.get(place, self.works[()])
+            try:
+                answers[each.id] = await answer(
+                    work.run, each.value, _schema(each), lambda *call: self.find(*call)[1]
+                )
+            except NotOffered:
+                open_question = open_question or each
+        self.settled |= self._found
+        if answers:
+            return Command(resume=answers)
+        self.run.message(open_question.id)
+        await self.run.say(text_of(open_question.value, _schema(open_question)))
+        self.thread.notes["asked"] = open_question.id
+        self.thread.notes.pop("prompt_waits", None)
+        return _END
+
+    async def _breakpoint(self, state: Any) -> Any:
+        """Ask whether to go on where the graph has a breakpoint."""
+        messages = state.values.get("messages") if isinstance(state.values, Mapping) else None
+        calls = dangling(messages)
+        if not calls:
+            question = Question(f"Continue with {', '.join(state.next)}?", ("Continue", "Stop"))
+            if await self.run.ask(question) != "Continue":
+                raise Stopped(f"Not continued with {', '.join(state.next)}")
+            return None
+        answers = [await self.run.approve(c["id"], c["name"], c["args"]) for c in calls]
+        if all(each.allowed for each in answers):
+            return None
+        # The graph runs all of them or none.
+        results = without_result(calls, _DENIED)
+        node = state.next[0]
+        await self.thread.graph.aupdate_state(
+            self.thread.config, {"messages": results}, as_node=node
+        )
+        return None
+
+    async def _last(self, state: Any) -> None:
+        """Show what the graph returns if nothing of it was said."""
+        if state.next or self._spoke:
+            return
+        if self._structured is not None:
+            await self.run.show(self._structured)
+        elif "messages" not in self.thread.graph.channels and state.values:
+            values, names = state.values, self.thread.graph.output_channels
+            if isinstance(values, Mapping) and not isinstance(names, str):
+                values = {name: values[name] for name in names if name in values}
+                values = next(iter(values.values())) if len(values) == 1 else values
+            await self.run.show(values)
+
+    def find(self, name: str, arguments: Any) -> tuple[Run, str]:
+        """Return where a call is shown, and its id; each call is found once."""
+        known = [
+            (work.run, call_id, call)
+            for work in self.works.values()
+            for call_id, call in work.calls.items()
+            if call[0] == name and call_id not in self._found and work.run.is_open(call_id)
+        ]
+        known.sort(key=lambda each: each[2][1] != arguments)
+        if known:
+            run, call_id, _ = known[0]
+        else:
+            run, call_id = self.run, f"{name}-{len(self._found)}-{id(self):x}"
+        self._found.add(call_id)
+        return run, call_id
+
+    # The events.
+
+    async def _show(self, events: AsyncIterator[Any]) -> None:
+        root = self.works[()]
+        run = root.run
+        say, message = run.say, run.message
+        said = self._said.append
+        async with aclosing(events):
+            async for space, mode, data in events:
+                if mode == "messages":
+                    part = data[0]
+                    if not space and type(part) is AIMessageChunk:
+                        text = part.content
+                        if type(text) is str and text and not part.tool_call_chunks:
+                            if data[1].get("lc_source") != "summarization":
+                                message(part.id)
+                                await say(text)
+                                said(text)
+                                self._spoke = True
+                            if part.usage_metadata or part.response_metadata:
+                                await self._finish(root, part)
+                            continue
+                    await self._message(await self._work(space, data[1]), part, data[1])
+                elif mode == "tasks":
+                    await self._task(space, data)
+                elif mode == "updates":
+                    await self._update(space, data)
+                elif mode == "tools":
+                    await self._tool(await self._work(space, {}), data)
+                elif mode == "custom":
+                    await self._custom(await self._work(space, {}), data)
+
+    async def _work(self, space: tuple[str, ...], about: Mapping[str, Any]) -> _Work:
+        """Return where the events of a namespace are shown."""
+        work = self.works.get(space)
+        if work is not None:
+            return work
+        above = await self._work(space[:-1], {})
+        name, _, task_id = space[-1].partition(":")
+        nodes: Any = getattr(getattr(above.graph, "builder", None), "nodes", {})
+        graph = getattr(nodes.get(name), "runnable", None)
+        if isinstance(graph, Pregel):  # a part of the graph: it speaks for it
+            work = _Work(above.run, graph)
+        else:
+            task = self._tasks.get(task_id.partition(":")[0], {})
+            call: Mapping[str, Any] = task.get("call") or {}
+            arguments: Mapping[str, Any] = call.get("args") or {}
+            title = str(
+                arguments.get("subagent_type")
+                or about.get("lc_agent_name")
+                or call.get("name")
+                or name
+            )
+            description = arguments.get("description")
+            stack = AsyncExitStack()
+            inner = above.run.subagent(
+                title, description if isinstance(description, str) else None
+            )
+            work = _Work(await stack.enter_async_context(inner), None)
+            self._subagents[space] = stack
+        self.works[space] = work
+        return work
+
+    async def _task(self, space: tuple[str, ...], task: dict[str, Any]) -> None:
+        task_id = task["id"]
+        if "input" in task:
+            given = task["input"]
+            call = given.get("tool_call") if isinstance(given, Mapping) else None
+            self._tasks[task_id] = {"call": call}
+            return
+        for each in task.get("interrupts") or ():
+            found = each["id"] if isinstance(each, Mapping) else each.id
+            inside = (*space, f"{task['name']}:{task_id}")
+            before = self._asked_in.get(found, ())
+            if len(space) >= len(before):
+                self._asked_in[found] = space
+            del inside
+        if task.get("interrupts"):
+            return
+        for inner, stack in list(self._subagents.items()):
+            if inner[: len(space)] == space and inner[len(space)].partition(":")[2] == task_id:
+                del self._subagents[inner]
+                self.works.pop(inner, None)
+                await stack.aclose()
+
+    async def _message(self, work: _Work, message: Any, about: Mapping[str, Any]) -> None:
+        if about.get("lc_source") == "summarization":
+            if isinstance(message, AIMessage):
+                await self._use(work, message)
+            return
+        if isinstance(message, ToolMessage):
+            failed = message.status == "error"
+            await work.run.end_call(
+                message.tool_call_id, _output(message.content),
+                outcome="failed" if failed else "completed",
+            )  # fmt: skip
+            work.calls.pop(message.tool_call_id, None)
+            return
+        if not isinstance(message, AIMessage):
+            return
+        run = work.run
+        run.message(message.id)
+        for thought in _thoughts(message):
+            await run.think(thought)
+        for part in _parts(message.content):
+            if run is self.run:
+                self._spoke = True
+                if isinstance(part, str):
+                    self._said.append(part)
+            await (run.say(part) if isinstance(part, str) else run.show(part))
+        if isinstance(message, AIMessageChunk):
+            for piece in message.tool_call_chunks:
+                await self._add(work, message.id, piece)
+        else:
+            for call in message.tool_calls:
+                await self._begin(work, call)
+        await self._finish(work, message)
+
+    async def _add(self, work: _Work, message_id: Any, piece: Mapping[str, Any]) -> None:
+        """Show a piece of a call."""
+        key = (message_id, piece.get("index"))
+        call_id, name = piece.get("id"), piece.get("name")
+        if call_id and name and call_id not in work.calls:
+            work.at[key] = call_id
+            work.calls[call_id] = (name, None)
+            self._spoke = self._spoke and work.run is not self.run
+            await work.run.begin_call(call_id, name)
+        known = work.at.get(key)
+        if known is not None and piece.get("args"):
+            await work.run.add_arguments(known, piece["args"])
+
+    async def _begin(self, work: _Work, call: Mapping[str, Any]) -> None:
+        call_id = call.get("id")
+        if not call_id or call_id in self.settled:
+            return
+        work.calls[call_id] = (call["name"], call["args"])
+        if work.run is self.run:
+            self._spoke = False
+        await work.run.begin_call(call_id, call["name"], call["args"])
+
+    async def _finish(self, work: _Work, message: Any) -> None:
+        """Report the use of a request, and why it has ended."""
+        await self._use(work, message)
+        about = message.response_metadata
+        if work.run is self.run and about:
+            why = about.get("finish_reason") or about.get("stop_reason")
+            if isinstance(why, str):
+                self._reason = _REASONS.get(why)
+
+    async def _use(self, work: _Work, message: Any) -> None:
+        usage = message.usage_metadata
+        if usage:
+            read = usage.get("input_token_details") or {}
+            written = usage.get("output_token_details") or {}
+            await work.run.used(
+                input=usage.get("input_tokens", 0), output=usage.get("output_tokens", 0),
+                thought=written.get("reasoning"), cached_read=read.get("cache_read"),
+                cached_write=read.get("cache_creation"),
+            )  # fmt: skip
+
+    async def _update(self, space: tuple[str, ...], nodes: Mapping[str, Any]) -> None:
+        """Complete the arguments of calls, and note a structured answer."""
+        work = self.works.get(space)
+        for update in nodes.values() if isinstance(nodes, Mapping) else ():
+            if not isinstance(update, Mapping):
+                continue
+            if not space and update.get("structured_response") is not None:
+                self._structured = update["structured_response"]
+            for message in _messages(update.get("messages")):
+                if not isinstance(message, AIMessage):
+                    continue
+                if work is not None and work.run is self.run:
+                    self._said.clear()
+                for call in message.tool_calls:
+                    if work is not None and call["id"] in work.calls:
+                        await self._begin(work, call)
+
+    async def _tool(self, work: _Work, event: Mapping[str, Any]) -> None:
+        call_id = event["tool_call_id"]
+        match event["event"]:
+            case "tool-started":
+                await work.run.start_call(call_id)
+            case "tool-output-delta":
+                await work.run.progress(call_id, event["delta"])
+            case "tool-error":
+                self._errors[call_id] = str(event["message"])
+            case _:
+                pass
+
+    async def _custom(self, work: _Work, data: Any) -> None:
+        """Show what a node or a tool has written."""
+        run = work.run
+        if (show := self.mine.bridge.options.settings.get("custom")) is not None:
+            await show(run, data)
+            return
+        call_id = data.get("tool_call_id") if isinstance(data, Mapping) else None
+        if call_id is None:
+            running = [each for each in work.calls if run.is_open(each)]
+            call_id = running[0] if len(running) == 1 else None
+        text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
+        if call_id is not None and run.is_open(call_id):
+            await run.progress(call_id, f"{text}\n")
+        else:
+            await run.think(f"{text}\n")
+
+
+def _schema(interrupt: Any) -> Any:
+    return getattr(interrupt, "response_schema", None)
+
+
+def _messages(value: Any) -> Iterator[Any]:
+    value = getattr(value, "value", value)  # `Overwrite`
+    if isinstance(value, list | tuple):
+        yield from value
+    elif value is not None:
+        yield value
+
+
+# Content.
+
+
+def _content(run: Run) -> Any:
+    """Return the prompt: text, or blocks of LangChain if it has media."""
+    parts: list[dict[str, Any]] = []
+    for part in run.content:
+        match part:
+            case ImageContent() | AudioContent():
+                kind = "image" if isinstance(part, ImageContent) else "audio"
+                parts.append(_media(kind, part.data, part.mime_type))
+            case EmbeddedResource(content=bytes() as data, mime_type=mime_type):
+                parts.append({"type": "text", "text": text_of_content((part,))})
+                parts.append(_media("file", data, mime_type or "application/octet-stream"))
+            case _:
+                parts.append({"type": "text", "text": text_of_content((part,))})
+    if all(part["type"] == "text" for part in parts):
+        return "\n".join(part["text"] for part in parts)
+    return parts
+
+
+def _media(kind: str, data: bytes, mime_type: str) -> dict[str, Any]:
+    return {"type": kind, "base64": base64.b64encode(data).decode(), "mime_type": mime_type}
+
+
+def _input_without_messages(graph: Any, run: Run) -> Any:
+    """Return the prompt for a graph whose state has no messages: its only input."""
+    names = graph.input_channels
+    if isinstance(names, str) and names != "__start__":
+        return {names: run.text}
+    builder = getattr(graph, "builder", None)
+    if builder is None:
+        return run.text
+    fields = list(getattr(builder.input_schema, "model_fields", None)
+                  or getattr(builder.input_schema, "__annotations__", ()))  # fmt: skip
+    if len(fields) == 1:
+        return {fields[0]: run.text}
+    raise TypeError(
+        f"The state of the graph has no `messages`, and its input is {', '.join(fields) or 'empty'}:"
+        " pass settings={'input': FUNCTION}, which makes the input from the run"
+    )
+
+
+def _thoughts(message: Any) -> Iterator[str]:
+    """Yield the reasoning in a message, which providers put in several places."""
+    more = message.additional_kwargs.get("reasoning_content")
+    if isinstance(more, str) and more:
+        yield more
+    if not isinstance(message.content, list):
+        return
+    for block in message.content:
+        if not isinstance(block, Mapping):
+            continue
+        match block:
+            case {"type": "reasoning", "reasoning": str() as text} if text:
+                yield text
+            case {"type": "reasoning", "summary": [*parts]}:
+                yield from (part["text"] for part in parts if part.get("text"))
+            case {"type": "thinking", "thinking": str() as text} if text:
+                yield text
+            case _:
+                pass
+
+
+def _parts(content: Any) -> Iterator[Any]:
+    """Yield the text and the media in a message's content."""
+    if isinstance(content, str):
+        if content:
+            yield content
+        return
+    for block in content:
+        if isinstance(block, str):
+            if block:
+                yield block
+        elif block.get("type") in _TEXT:
+            if block.get("text"):
+                yield block["text"]
+        elif block.get("type") in ("image", "audio", "image_url"):
+            yield _shown(block)
+
+
+def _shown(block: Mapping[str, Any]) -> Any:
+    """Return a block of LangChain in a form that `Run.show` knows."""
+    data = block.get("base64") or block.get("data")
+    if isinstance(data, str):
+        mime_type = block.get("mime_type") or f"{block.get('type')}/png"
+        return {"type": block["type"], "data": data, "mimeType": mime_type}
+    if isinstance(block.get("url"), str):
+        return f"![{block.get('type')}]({block['url']})"
+    return dict(block)
+
+
+def _output(content: Any) -> Any:
+    if not isinstance(content, list):
+        return content
+    parts = [_shown(b) if isinstance(b, Mapping) and b.get("type") != "text" else b for b in content]
+    texts = [b if isinstance(b, str) else b.get("text") for b in content
+             if isinstance(b, str) or b.get("type") == "text"]  # fmt: skip
+    return "\n".join(texts) if len(texts) == len(content) else parts
