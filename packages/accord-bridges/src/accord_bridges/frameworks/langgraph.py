@@ -13,7 +13,6 @@ import inspect
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing
-from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -156,7 +155,7 @@ class _Mine:
                 self.editor[name] = function
                 if name not in self._tools:
                     tool = StructuredTool.from_function(coroutine=function, parse_docstring=True)
-                    tool.coroutine = partial(self._call_editor, name)
+                    tool.coroutine = self._editor_tool(name)
                     self._tools[name] = tool
         if not run.session.mcp_servers or not self.bridge.mcp_transports:
             return
@@ -172,13 +171,24 @@ class _Mine:
                     self._tools[name] = StructuredTool(
                         name=name, description=tool.description or name,
                         args_schema=tool.input_schema, handle_tool_error=True,
-                        coroutine=partial(self._call_mcp, server.name, tool.name),
+                        coroutine=self._mcp_tool(server.name, tool.name),
                     )  # fmt: skip
 
-    async def _call_editor(self, name: str, **arguments: Any) -> str:
-        return await self.editor[name](**arguments)
+    # Functions, not partials: LangChain reads their annotations.
 
-    async def _call_mcp(self, server: str, tool: str, **arguments: Any) -> Any:
+    def _editor_tool(self, name: str) -> Callable[..., Any]:
+        async def call(**arguments: Any) -> str:
+            return await self.editor[name](**arguments)
+
+        return call
+
+    def _mcp_tool(self, server: str, tool: str) -> Callable[..., Any]:
+        async def call(**arguments: Any) -> Any:
+            return await self._call_mcp(server, tool, arguments)
+
+        return call
+
+    async def _call_mcp(self, server: str, tool: str, arguments: dict[str, Any]) -> Any:
         """Call a tool of an MCP server if the user allows it."""
         turn = self.turn
         if turn is None:
@@ -471,14 +481,16 @@ class _Turn:
         work = self.works.get(space)
         if work is not None:
             return work
-        above = await self._work(space[:-1], {})
-        name, _, task_id = space[-1].partition(":")
+        # A task numbers the graphs that it calls after the first one.
+        depth = len(space) - (2 if space[-1].isdecimal() else 1)
+        above = await self._work(space[:depth], {})
+        name, _, task_id = space[depth].partition(":")
         nodes: Any = getattr(getattr(above.graph, "builder", None), "nodes", {})
         graph = getattr(nodes.get(name), "runnable", None)
         if isinstance(graph, Pregel):  # a part of the graph: it speaks for it
             work = _Work(above.run, graph)
         else:
-            task = self._tasks.get(task_id.partition(":")[0], {})
+            task = self._tasks.get(task_id, {})
             call: Mapping[str, Any] = task.get("call") or {}
             arguments: Mapping[str, Any] = call.get("args") or {}
             title = str(
@@ -506,15 +518,12 @@ class _Turn:
             return
         for each in task.get("interrupts") or ():
             found = each["id"] if isinstance(each, Mapping) else each.id
-            inside = (*space, f"{task['name']}:{task_id}")
-            before = self._asked_in.get(found, ())
-            if len(space) >= len(before):
+            if len(space) >= len(self._asked_in.get(found, ())):
                 self._asked_in[found] = space
-            del inside
         if task.get("interrupts"):
             return
         for inner, stack in list(self._subagents.items()):
-            if inner[: len(space)] == space and inner[len(space)].partition(":")[2] == task_id:
+            if len(inner) > len(space) and inner[len(space)].partition(":")[2] == task_id:
                 del self._subagents[inner]
                 self.works.pop(inner, None)
                 await stack.aclose()
