@@ -63,28 +63,28 @@ class LangGraphAgent(BridgedAgent):
     takes_factory = True
 
     def __init__(self, target: Any, options: Options | None = None) -> None:
-        self._parameters: frozenset[str] = frozenset()
+        self.parameters: frozenset[str] = frozenset()
         graph = target
         if inspect.isfunction(target):
             names = set(inspect.signature(target).parameters)
-            self._parameters = frozenset(names & {"tools", "model"})
+            self.parameters = frozenset(names & {"tools", "model"})
             graph = None
         settings = (options or Options()).settings
         schema = _context_fields(graph)
         self.takes_models = bool(
-            "model" in self._parameters or "model" in schema or settings.get("model_key")
+            "model" in self.parameters or "model" in schema or settings.get("model_key")
         )  # type: ignore[misc]  # of each graph
-        self._context_fields = schema
-        self.takes_editor_tools = "tools" in self._parameters  # type: ignore[misc]
+        self.context_fields = schema
+        self.takes_editor_tools = "tools" in self.parameters  # type: ignore[misc]
         self.mcp_transports = (
             frozenset({"stdio", "http", "sse", "acp"})
-            if "tools" in self._parameters and find_spec("mcp")
+            if "tools" in self.parameters and find_spec("mcp")
             else frozenset[str]()
         )
         super().__init__(target, options)
 
     def default_name(self) -> str:
-        if self._parameters:
+        if self.parameters:
             return str(self.target.__name__)
         name = getattr(self.target, "name", None)
         return name if name and name != "LangGraph" else "agent"
@@ -123,15 +123,17 @@ class _Mine:
         """Return the graph, made for the model that the user has chosen."""
         bridge = self.bridge
         made = bridge.target
-        if bridge._parameters:
+        if bridge.parameters:
             models = bridge.options.models
             model = run.model if run is not None else models[0] if models else None
             values = {"tools": list(self._tools.values()), "model": model}
             needed = inspect.signature(made).parameters
             given = {
                 name: values[name]
-                for name in bridge._parameters
-                if name == "tools" or model is not None or needed[name].default is inspect._empty
+                for name in bridge.parameters
+                if name == "tools"
+                or model is not None
+                or needed[name].default is inspect.Parameter.empty
             }
             self._made_for = (model, *self._tools)
             made = made(**given)
@@ -143,9 +145,9 @@ class _Mine:
 
     async def prepare(self, run: Run) -> None:
         """Make the graph again if its tools or its model have changed."""
-        if "tools" in self.bridge._parameters:
+        if "tools" in self.bridge.parameters:
             await self._open_tools(run)
-        if self.bridge._parameters and self._made_for != (run.model, *self._tools):
+        if self.bridge.parameters and self._made_for != (run.model, *self._tools):
             await self.thread.use(await self.graph(run))
 
     async def _open_tools(self, run: Run) -> None:
@@ -341,7 +343,7 @@ class _Turn:
         context = bridge.options.settings.get("context")
         if inspect.isroutine(context):
             context = context(self.run)
-        if self.run.model is not None and "model" in bridge._context_fields:
+        if self.run.model is not None and "model" in bridge.context_fields:
             if context is None:
                 return {"model": self.run.model}
             if isinstance(context, dict):
@@ -458,7 +460,7 @@ class _Turn:
                     if not space and type(part) is AIMessageChunk:
                         text = part.content
                         if type(text) is str and text and not part.tool_call_chunks:
-                            if data[1].get("lc_source") != "summarization":
+                            if "lc_source" not in data[1]:
                                 message(part.id)
                                 await say(text)
                                 said(text)
@@ -501,9 +503,7 @@ class _Turn:
             )
             description = arguments.get("description")
             stack = AsyncExitStack()
-            inner = above.run.subagent(
-                title, description if isinstance(description, str) else None
-            )
+            inner = above.run.subagent(title, description if isinstance(description, str) else None)
             work = _Work(await stack.enter_async_context(inner), None)
             self._subagents[space] = stack
         self.works[space] = work
@@ -529,7 +529,7 @@ class _Turn:
                 await stack.aclose()
 
     async def _message(self, work: _Work, message: Any, about: Mapping[str, Any]) -> None:
-        if about.get("lc_source") == "summarization":
+        if "lc_source" in about:  # a request that LangChain's middleware makes for itself
             if isinstance(message, AIMessage):
                 await self._use(work, message)
             return
@@ -699,8 +699,8 @@ def _input_without_messages(graph: Any, run: Run) -> Any:
     if len(fields) == 1:
         return {fields[0]: run.text}
     raise TypeError(
-        f"The state of the graph has no `messages`, and its input is {', '.join(fields) or 'empty'}:"
-        " pass settings={'input': FUNCTION}, which makes the input from the run"
+        f"The state of the graph has no `messages`; its input is {', '.join(fields) or 'empty'}."
+        " Pass settings={'input': FUNCTION}, which makes the input from the run"
     )
 
 
@@ -756,7 +756,5 @@ def _shown(block: Mapping[str, Any]) -> Any:
 def _output(content: Any) -> Any:
     if not isinstance(content, list):
         return content
-    parts = [_shown(b) if isinstance(b, Mapping) and b.get("type") != "text" else b for b in content]
-    texts = [b if isinstance(b, str) else b.get("text") for b in content
-             if isinstance(b, str) or b.get("type") == "text"]  # fmt: skip
-    return "\n".join(texts) if len(texts) == len(content) else parts
+    parts = list(_parts(content))
+    return "\n".join(parts) if all(isinstance(each, str) for each in parts) else parts

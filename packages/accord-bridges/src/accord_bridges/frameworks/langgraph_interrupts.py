@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal, cast
 import msgspec
 from msgspec import Struct
 
-from accord import NotOffered
 from accord_bridges.run import Question, Run
 
 # Finds the id of the call that an approval is about, by the tool's name and the arguments.
@@ -40,8 +39,8 @@ class Stopped(Exception):
 async def answer(run: Run, value: Any, schema: Any, find: FindCall) -> Any:
     """Ask the user what an interrupt asks, and return the value to continue with.
 
-    Raises `NotOffered` for a question that only a form could ask, if the client has none: then
-    `text_of` shows it and `value_of` reads the answer. Raises `Stopped` if the user does not answer.
+    Raises `NotOffered` for a question that needs a form, if the client has none: then `text_of`
+    shows it and `value_of` reads the answer. Raises `Stopped` if the user does not answer.
     """
     if isinstance(value, Mapping):
         match value:
@@ -261,6 +260,3 @@ def _kind(about: Any) -> Any:
             return _KINDS.get(name)
         case _:
             return None
-
-
-__all__ = ("FindCall", "NotOffered", "Stopped", "answer", "text_of", "value_of")

@@ -267,6 +267,4 @@ class _InThreads(BaseCheckpointSaver[Any]):
         await asyncio.to_thread(self._saver.copy_thread, source_thread_id, target_thread_id)
 
     async def aget_delta_channel_history(self, **more: Any) -> Any:
-        return await asyncio.to_thread(
-            lambda: self._saver.get_delta_channel_history(**more)
-        )
+        return await asyncio.to_thread(lambda: self._saver.get_delta_channel_history(**more))
