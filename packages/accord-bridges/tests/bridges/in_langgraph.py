@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import inspect
 import json
 import os
 import signal
@@ -45,12 +46,11 @@ def read(path: str) -> ToolUse:
 
 
 class Scripted(BaseChatModel):
-    """A model that follows a script, streamed unless `whole`."""
+    """A model that follows a script."""
 
     script: Any
     name_: str = "scripted"
     used: Any = None
-    whole: bool = False
 
     @property
     def _llm_type(self) -> str:
@@ -72,8 +72,6 @@ class Scripted(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=whole)])
 
     async def _astream(self, messages, stop=None, run_manager=None, **more):
-        if self.whole:
-            raise NotImplementedError
         async for chunk in self._play(messages):
             part = ChatGenerationChunk(message=chunk)
             if run_manager:
@@ -179,7 +177,9 @@ class TestGraph(BridgeContract):
 
         async def think(state: State, runtime: Runtime[Context]):
             chosen = runtime.context.model if runtime.context else "scripted"
-            model = Scripted(script=script, name_=chosen, used=self.models_used, whole=True)
+            model = Scripted(
+                script=script, name_=chosen, used=self.models_used, disable_streaming=True
+            )
             return {"messages": [await model.ainvoke(state["messages"])]}
 
         async def act(state: State):
@@ -297,6 +297,13 @@ def choose(name: str) -> Any:
     return decide
 
 
+needs_schemas = pytest.mark.skipif(
+    "response_schema" not in inspect.signature(interrupt).parameters,
+    reason="interrupts of this release have no schemas",
+)
+
+
+@needs_schemas
 async def test_schema_of_an_interrupt_is_a_form():
     class Trip(BaseModel):
         city: Literal["Oslo", "Rome"]
@@ -319,6 +326,7 @@ async def test_schema_of_an_interrupt_is_a_form():
     assert got == [[{"a": 1}]]
 
 
+@needs_schemas
 async def test_answer_that_does_not_fit_is_asked_again():
     class Trip(BaseModel):
         stops: list[dict[str, int]]
@@ -393,6 +401,10 @@ async def test_without_forms_the_next_prompt_is_the_answer():
 
 @pytest.mark.parametrize("mode", ["batched", "per_call"])
 async def test_decisions_about_calls(mode: str):
+    has_modes = "interrupt_mode" in inspect.signature(HumanInTheLoopMiddleware).parameters
+    if mode == "per_call" and not has_modes:
+        pytest.skip("this release has one mode")
+    more: Any = {"interrupt_mode": mode} if has_modes else {}
     ran: list[Any] = []
 
     @tool
@@ -402,9 +414,7 @@ async def test_decisions_about_calls(mode: str):
         return f"word-deployed to {where}"
 
     def agent(script: Script, allowed: list[str]) -> Any:
-        middleware = HumanInTheLoopMiddleware(
-            {"deploy": {"allowed_decisions": allowed}}, interrupt_mode=mode
-        )
+        middleware = HumanInTheLoopMiddleware({"deploy": {"allowed_decisions": allowed}}, **more)
         return as_agent(create_agent(Scripted(script=script), [deploy], middleware=[middleware]))
 
     async def answer(form: Any) -> Any:
@@ -842,7 +852,8 @@ async def test_configuration_modes_and_models():
         assert "Mode: plan. Only plan." in turn.text
         await session.set_option("model", "large")
         turn = await client.turn(session, "on")
-        assert turn.text.count("Mode:") == 1, "a mode is told once"
+        *_, last = turn.text.split(" | ")
+        assert last == "on", "a mode is told once"
     assert seen == [("small", "ada"), ("large", "ada")]
 
 

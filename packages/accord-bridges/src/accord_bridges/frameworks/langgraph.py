@@ -29,7 +29,6 @@ from accord_bridges.run import Question, Run
 try:
     from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
     from langchain_core.tools import BaseTool, StructuredTool, ToolException
-    from langgraph.errors import is_invalid_resume
     from langgraph.graph import StateGraph
     from langgraph.pregel import Pregel
     from langgraph.types import Command
@@ -37,6 +36,14 @@ except ImportError as error:
     raise ImportError(
         f"{error}; this bridge needs langgraph 1.2: pip install 'langgraph>=1.2'"
     ) from error
+
+try:
+    from langgraph.errors import is_invalid_resume
+except ImportError:  # before 1.2.20 interrupts had no schemas
+
+    def is_invalid_resume(error: BaseException) -> bool:
+        return False
+
 
 _MODES = ["messages", "updates", "custom", "tools", "tasks"]
 _DENIED = "The user does not allow this."
@@ -324,10 +331,10 @@ class _Turn:
         content = _content(run)
         if (mode := self.mine.bridge.mode_text(run)) != self.thread.notes.get("mode"):
             self.thread.notes["mode"] = mode
-            if mode is not None:
-                parts = [content] if isinstance(content, str) else content
-                first = [{"type": "text", "text": each} for each in parts if isinstance(each, str)]
-                content = [{"type": "text", "text": mode}, *(first or parts)]
+            if mode is not None and isinstance(content, str):
+                content = f"{mode}\n\n{content}"
+            elif mode is not None:
+                content = [{"type": "text", "text": mode}, *content]
         return {"messages": [*closing, HumanMessage(content)]}
 
     def _config(self) -> dict[str, Any]:
