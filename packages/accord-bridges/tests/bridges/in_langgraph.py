@@ -512,6 +512,25 @@ async def test_approval_in_a_subagent_is_asked_there():
         assert sorted(statuses) == [["cancelled"], ["completed"]]
 
 
+async def test_cancel_in_a_subagent_cancels_its_calls():
+    task = ToolUse("task", {"description": "word-task", "subagent_type": "general-purpose"})
+    waits = ToolUse("wait_forever", {"what": "word-event"})
+    script = Script(Reply(calls=(task,)), Reply(calls=(waits,)), Reply(text=("Back.",)))
+    test = TestDeepAgents()
+    async with test.connected(script) as client:
+        session = await client.session()
+        async with session.prompt("go") as turn:
+            await test.tools.until_running("wait_forever")
+            await turn.cancel()
+            await turn.wait()
+        assert (await client.turn(session, "and now?")).text == "Back."
+        loaded = await client.agent.load_session(session.id, session.cwd)
+        (inner,) = loaded.transcript.subagents
+        calls = loaded.subagent(inner).transcript.tool_calls
+        assert [call.status for call in calls] == ["cancelled"]
+        assert [call.status for call in loaded.transcript.tool_calls] == ["cancelled"]
+
+
 async def test_breakpoints_are_asked():
     ran: list[str] = []
 
@@ -672,6 +691,7 @@ async def test_open_interrupt_survives_the_end_of_the_process(tmp_path: Path):
         async with loaded.prompt("word-second") as turn:
             await turn.wait()
     assert (tmp_path / "ran").read_text() == "oslo\n", "it runs once"
+    assert [call.status for call in turn.tool_calls] == ["completed"]
     assert "I have heard: word-first word-deployed" in turn.text
     assert turn.text.endswith("I have heard: word-first word-deployed word-second")
 

@@ -8,20 +8,27 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import inspect
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing
 from importlib.util import find_spec
 from typing import Any
+from uuid import uuid4
 
-from accord import AudioContent, EmbeddedResource, ImageContent, NotOffered, Session
-from accord.types.content import text_of as text_of_content
+from accord import NotOffered, Session
 from accord.types.session import StopReason
 from accord_bridges.bridge import BridgedAgent, Options
 from accord_bridges.editor import editor_tools
 from accord_bridges.failures import is_bad_request
+from accord_bridges.frameworks.langgraph_content import (
+    block_of_mcp,
+    input_without_messages,
+    output_of,
+    parts_of,
+    prompt_of,
+    thoughts_of,
+)
 from accord_bridges.frameworks.langgraph_interrupts import Stopped, answer, text_of, value_of
 from accord_bridges.frameworks.langgraph_threads import Thread, dangling, without_result
 from accord_bridges.run import Question, Run
@@ -41,7 +48,7 @@ try:
     from langgraph.errors import is_invalid_resume
 except ImportError:  # before 1.2.20 interrupts had no schemas
 
-    def is_invalid_resume(error: BaseException) -> bool:
+    def is_invalid_resume(error: BaseException) -> bool:  # noqa: ARG001  # it never is
         return False
 
 
@@ -51,7 +58,6 @@ _REASONS: dict[str, StopReason] = {
     "length": "max_tokens", "max_tokens": "max_tokens", "MAX_TOKENS": "max_tokens",
     "content_filter": "refusal", "refusal": "refusal", "SAFETY": "refusal",
 }  # fmt: skip
-_TEXT = ("text", "output_text", "input_text")
 _END: Any = object()  # the turn is at its end
 
 
@@ -80,9 +86,9 @@ class LangGraphAgent(BridgedAgent):
         schema = _context_fields(graph)
         self.takes_models = bool(
             "model" in self.parameters or "model" in schema or settings.get("model_key")
-        )  # type: ignore[misc]  # of each graph
+        )
         self.context_fields = schema
-        self.takes_editor_tools = "tools" in self.parameters  # type: ignore[misc]
+        self.takes_editor_tools = "tools" in self.parameters
         self.mcp_transports = (
             frozenset({"stdio", "http", "sse", "acp"})
             if "tools" in self.parameters and find_spec("mcp")
@@ -203,30 +209,19 @@ class _Mine:
         if turn is None:
             raise ToolException("The turn is at its end")
         name = f"{server}_{tool}"
-        run, call_id = turn.find(name, arguments)
-        approval = await run.approve(call_id, name, arguments, editable=True)
-        if not approval.allowed:
-            raise ToolException(_DENIED)
-        turn.settled.add(call_id)
+        run, call_id = turn.find(name, arguments, turn.running)
+        if call_id not in turn.settled:  # the graph has not asked itself
+            approval = await run.approve(call_id, name, arguments, editable=True)
+            if not approval.allowed:
+                raise ToolException(_DENIED)
+            arguments = approval.input
+            turn.settled.add(call_id)
         connection = (await run.session.connect_mcp())[server]
-        result = await connection.call(tool, approval.input)
+        result = await connection.call(tool, arguments)
         content = [part.model_dump(mode="json", by_alias=True) for part in result.content]
         if result.is_error:
             raise ToolException("\n".join(each.get("text", "") for each in content) or "It failed")
-        return [_for_model(each) for each in content]
-
-
-def _for_model(part: dict[str, Any]) -> dict[str, Any]:
-    """Return content of MCP in the form of LangChain."""
-    match part:
-        case {"type": "text", "text": text}:
-            return {"type": "text", "text": text}
-        case {"type": "image" | "audio" as kind, "data": data, "mimeType": mime}:
-            return {"type": kind, "base64": data, "mime_type": mime}
-        case {"type": "resource", "resource": {"text": text}}:
-            return {"type": "text", "text": text}
-        case _:
-            return {"type": "text", "text": json.dumps(part)}
+        return [block_of_mcp(each) for each in content]
 
 
 class _Work:
@@ -247,88 +242,91 @@ class _Turn:
         self.mine = mine
         self.thread = mine.thread
         self.settled: set[str] = set()
-        """Calls whose arguments the user has decided."""
+        """Calls that the user has decided on."""
+        self.running: set[str] = set()
+        """Calls of tools of MCP servers."""
         self.works: dict[tuple[str, ...], _Work] = {(): _Work(run, self.thread.graph)}
         self._subagents: dict[tuple[str, ...], AsyncExitStack] = {}
-        self._tasks: dict[str, dict[str, Any]] = {}  # by id: what a namespace is the work of
-        self._asked_in: dict[str, tuple[str, ...]] = {}
-        self._found: set[str] = set()
-        self._errors: dict[str, str] = {}
-        self._said: list[str] = []  # since the last message that is complete
-        self._spoke = False
+        self._tasks: dict[str, Mapping[str, Any]] = {}  # the calls that tasks are for, by task
+        self._asked_in: dict[str, tuple[str, ...]] = {}  # where interrupts are, by their ids
+        self._errors: dict[str, str] = {}  # what tools have raised, by their calls
+        self._said: list[str] = []  # since the last message that is in the state
+        self._spoke = False  # since the last call
         self._structured: Any = None
         self._reason: StopReason | None = None
 
     async def work(self) -> StopReason | None:
-        before = await self.thread.state()
-        is_done = False
+        before, notes = await self.thread.state(), dict(self.thread.notes)
+        cause: BaseException | None = None
         self.mine.turn = self
         try:
-            entry = await self._first(before)
-            if entry is not _END:
-                await self._run(entry)
-                if self.thread.notes.get("prompt_waits"):
-                    await self._run(await self._prompt())
-            is_done = True
+            await self._run(await self._first(before))
         except Stopped as error:
-            await self.run.turn.show_notice("The agent stops here", description=str(error))
+            cause = error
+            await self._stop(error)
         except Exception as error:
+            cause = error
             for call_id, text in self._errors.items():
                 for work in self.works.values():
                     await work.run.end_call(call_id, text, outcome="failed")
             if is_bad_request(error):  # else, each later request would be refused as well
                 await self.thread.go_back(before)
+                self.thread.notes = notes
                 self._said.clear()
             raise
+        except BaseException as error:
+            cause = error
+            raise
         finally:
-            await asyncio.shield(asyncio.ensure_future(self._end(is_done)))
+            await asyncio.shield(asyncio.ensure_future(self._end(cause)))
         return self._reason
 
-    async def _end(self, is_done: bool) -> None:
+    async def _stop(self, why: Stopped) -> None:
+        await self.run.turn.show_notice("The agent stops here", description=str(why))
+
+    async def _end(self, cause: BaseException | None) -> None:
         """Leave the subagents, and store the state, also that of a cancelled turn."""
         self.mine.turn = None
         for stack in reversed(list(self._subagents.values())):
-            await stack.aclose()
-        notes = self.thread.notes
-        notes.pop("prompt_waits", None)
-        if not is_done:
-            notes.pop("asked", None)
-            notes["said"] = "".join(self._said)
+            await stack.__aexit__(cause and type(cause), cause, None)
+        if cause is not None:
+            self.thread.notes.pop("asked", None)
+            self.thread.notes["said"] = "".join(self._said)
             await self.thread.stop()
         await self.run.remember(await self.thread.stored())
 
     # What the graph gets.
 
     async def _first(self, state: Any) -> Any:
-        """Return what the run begins with: the prompt, or the answer to what is still open."""
+        """Return the prompt, or what it answers, after what the user has to answer before."""
         asked = self.thread.notes.pop("asked", None)
-        if not state.interrupts:
-            return await self._prompt()
         for each in state.interrupts:
             if each.id == asked:
                 return Command(resume={each.id: value_of(self.run.text, _schema(each))})
-        self.thread.notes["prompt_waits"] = True
-        return await self._next(state)
+        if state.interrupts:  # the program was killed while it asked
+            try:
+                await self._run(await self._next(state))
+            except Stopped as error:
+                await self._stop(error)
+            if "asked" in self.thread.notes:
+                return _END
+        return await self._prompt()
 
     async def _prompt(self) -> Any:
         """Return the input of the graph, after what closes the turn before."""
         run, settings = self.run, self.mine.bridge.options.settings
-        self.thread.notes.pop("prompt_waits", None)
         await self.thread.stop()
         said = self.thread.notes.pop("said", "")
         if (make := settings.get("input")) is not None:
             made = make(run)
             return await made if inspect.isawaitable(made) else made
         if "messages" not in self.thread.graph.channels:
-            return _input_without_messages(self.thread.graph, run)
+            return input_without_messages(self.thread.graph, run)
         closing: list[Any] = []
-        values = (await self.thread.state()).values
-        messages = values.get("messages") if isinstance(values, Mapping) else None
-        if calls := dangling(messages):
-            closing += without_result(calls)
+        closing += without_result(dangling(_messages_of(await self.thread.state())))
         if said:
             closing.append(AIMessage(f"{said}\n\n(was interrupted)"))
-        content = _content(run)
+        content = prompt_of(run)
         if (mode := self.mine.bridge.mode_text(run)) != self.thread.notes.get("mode"):
             self.thread.notes["mode"] = mode
             if mode is not None and isinstance(content, str):
@@ -361,6 +359,7 @@ class _Turn:
 
     async def _run(self, entry: Any) -> None:
         """Run the graph until it needs no more answers."""
+        state: Any = None
         while entry is not _END:
             events = self.thread.graph.astream(
                 entry, self._config(), context=self._context(), stream_mode=_MODES, subgraphs=True
@@ -375,7 +374,8 @@ class _Turn:
                 )
             state = await self.thread.state()
             entry = await self._next(state)
-        await self._last(state)
+        if state is not None:
+            await self._last(state)
 
     async def _next(self, state: Any) -> Any:
         """Ask what the graph has stopped for, and return what continues it."""
@@ -384,30 +384,31 @@ class _Turn:
         if not state.interrupts:
             return await self._breakpoint(state)
         answers: dict[str, Any] = {}
-        self._found.clear()
         open_question: Any = None
+        root = self.works[()]
+        if not root.calls:  # they were shown in an earlier turn
+            calls = dangling(_messages_of(state))
+            root.calls.update((call["id"], (call["name"], call["args"])) for call in calls)
         for each in state.interrupts:
-            place = self._asked_in.get(each.id, ())
-            work = self.works.get(place, self.works[()])
+            work = self.works.get(self._asked_in.get(each.id, ()), root)
+
+            def find(name: str, arguments: Any, run: Run = work.run) -> str:
+                return self.find(name, arguments, self.settled, run)[1]
+
             try:
-                answers[each.id] = await answer(
-                    work.run, each.value, _schema(each), lambda *call: self.find(*call)[1]
-                )
+                answers[each.id] = await answer(work.run, each.value, _schema(each), find)
             except NotOffered:
                 open_question = open_question or each
-        self.settled |= self._found
         if answers:
             return Command(resume=answers)
         self.run.message(open_question.id)
         await self.run.say(text_of(open_question.value, _schema(open_question)))
         self.thread.notes["asked"] = open_question.id
-        self.thread.notes.pop("prompt_waits", None)
         return _END
 
     async def _breakpoint(self, state: Any) -> Any:
         """Ask whether to go on where the graph has a breakpoint."""
-        messages = state.values.get("messages") if isinstance(state.values, Mapping) else None
-        calls = dangling(messages)
+        calls = dangling(_messages_of(state))
         if not calls:
             question = Question(f"Continue with {', '.join(state.next)}?", ("Continue", "Stop"))
             if await self.run.ask(question) != "Continue":
@@ -437,20 +438,20 @@ class _Turn:
                 values = next(iter(values.values())) if len(values) == 1 else values
             await self.run.show(values)
 
-    def find(self, name: str, arguments: Any) -> tuple[Run, str]:
-        """Return where a call is shown, and its id; each call is found once."""
+    def find(
+        self, name: str, arguments: Any, taken: set[str], run: Run | None = None
+    ) -> tuple[Run, str]:
+        """Return where a call is shown, and its id, which is `taken` from now on."""
         known = [
-            (work.run, call_id, call)
+            (call[1] != arguments, work.run, call_id)
             for work in self.works.values()
             for call_id, call in work.calls.items()
-            if call[0] == name and call_id not in self._found and work.run.is_open(call_id)
+            if call[0] == name and call_id not in taken and run in (None, work.run)
         ]
-        known.sort(key=lambda each: each[2][1] != arguments)
-        if known:
-            run, call_id, _ = known[0]
-        else:
-            run, call_id = self.run, f"{name}-{len(self._found)}-{id(self):x}"
-        self._found.add(call_id)
+        _, run, call_id = min(
+            known, default=(False, run or self.run, uuid4().hex), key=lambda each: each[0]
+        )
+        taken.add(call_id)
         return run, call_id
 
     # The events.
@@ -499,8 +500,7 @@ class _Turn:
         if isinstance(graph, Pregel):  # a part of the graph: it speaks for it
             work = _Work(above.run, graph)
         else:
-            task = self._tasks.get(task_id, {})
-            call: Mapping[str, Any] = task.get("call") or {}
+            call = self._tasks.get(task_id, {})
             arguments: Mapping[str, Any] = call.get("args") or {}
             title = str(
                 arguments.get("subagent_type")
@@ -521,7 +521,7 @@ class _Turn:
         if "input" in task:
             given = task["input"]
             call = given.get("tool_call") if isinstance(given, Mapping) else None
-            self._tasks[task_id] = {"call": call}
+            self._tasks[task_id] = call or {}
             return
         for each in task.get("interrupts") or ():
             found = each["id"] if isinstance(each, Mapping) else each.id
@@ -543,7 +543,7 @@ class _Turn:
         if isinstance(message, ToolMessage):
             failed = message.status == "error"
             await work.run.end_call(
-                message.tool_call_id, _output(message.content),
+                message.tool_call_id, output_of(message.content),
                 outcome="failed" if failed else "completed",
             )  # fmt: skip
             work.calls.pop(message.tool_call_id, None)
@@ -552,9 +552,9 @@ class _Turn:
             return
         run = work.run
         run.message(message.id)
-        for thought in _thoughts(message):
+        for thought in thoughts_of(message):
             await run.think(thought)
-        for part in _parts(message.content):
+        for part in parts_of(message.content):
             if run is self.run:
                 self._spoke = True
                 if isinstance(part, str):
@@ -621,7 +621,7 @@ class _Turn:
             for message in _messages(update.get("messages")):
                 if not isinstance(message, AIMessage):
                     continue
-                if work is not None and work.run is self.run:
+                if not space:
                     self._said.clear()
                 for call in message.tool_calls:
                     if work is not None and call["id"] in work.calls:
@@ -660,108 +660,13 @@ def _schema(interrupt: Any) -> Any:
     return getattr(interrupt, "response_schema", None)
 
 
+def _messages_of(state: Any) -> Any:
+    return state.values.get("messages") if isinstance(state.values, Mapping) else None
+
+
 def _messages(value: Any) -> Iterator[Any]:
     value = getattr(value, "value", value)  # `Overwrite`
     if isinstance(value, list | tuple):
         yield from value
     elif value is not None:
         yield value
-
-
-# Content.
-
-
-def _content(run: Run) -> Any:
-    """Return the prompt: text, or blocks of LangChain if it has media."""
-    parts: list[dict[str, Any]] = []
-    for part in run.content:
-        match part:
-            case ImageContent() | AudioContent():
-                kind = "image" if isinstance(part, ImageContent) else "audio"
-                parts.append(_media(kind, part.data, part.mime_type))
-            case EmbeddedResource(content=bytes() as data, mime_type=mime_type):
-                parts.append({"type": "text", "text": text_of_content((part,))})
-                parts.append(_media("file", data, mime_type or "application/octet-stream"))
-            case _:
-                parts.append({"type": "text", "text": text_of_content((part,))})
-    if all(part["type"] == "text" for part in parts):
-        return "\n".join(part["text"] for part in parts)
-    return parts
-
-
-def _media(kind: str, data: bytes, mime_type: str) -> dict[str, Any]:
-    return {"type": kind, "base64": base64.b64encode(data).decode(), "mime_type": mime_type}
-
-
-def _input_without_messages(graph: Any, run: Run) -> Any:
-    """Return the prompt for a graph whose state has no messages: its only input."""
-    names = graph.input_channels
-    if isinstance(names, str) and names != "__start__":
-        return {names: run.text}
-    builder = getattr(graph, "builder", None)
-    if builder is None:
-        return run.text
-    fields = list(getattr(builder.input_schema, "model_fields", None)
-                  or getattr(builder.input_schema, "__annotations__", ()))  # fmt: skip
-    if len(fields) == 1:
-        return {fields[0]: run.text}
-    raise TypeError(
-        f"The state of the graph has no `messages`; its input is {', '.join(fields) or 'empty'}."
-        " Pass settings={'input': FUNCTION}, which makes the input from the run"
-    )
-
-
-def _thoughts(message: Any) -> Iterator[str]:
-    """Yield the reasoning in a message, which providers put in several places."""
-    more = message.additional_kwargs.get("reasoning_content")
-    if isinstance(more, str) and more:
-        yield more
-    if not isinstance(message.content, list):
-        return
-    for block in message.content:
-        if not isinstance(block, Mapping):
-            continue
-        match block:
-            case {"type": "reasoning", "reasoning": str() as text} if text:
-                yield text
-            case {"type": "reasoning", "summary": [*parts]}:
-                yield from (part["text"] for part in parts if part.get("text"))
-            case {"type": "thinking", "thinking": str() as text} if text:
-                yield text
-            case _:
-                pass
-
-
-def _parts(content: Any) -> Iterator[Any]:
-    """Yield the text and the media in a message's content."""
-    if isinstance(content, str):
-        if content:
-            yield content
-        return
-    for block in content:
-        if isinstance(block, str):
-            if block:
-                yield block
-        elif block.get("type") in _TEXT:
-            if block.get("text"):
-                yield block["text"]
-        elif block.get("type") in ("image", "audio", "image_url"):
-            yield _shown(block)
-
-
-def _shown(block: Mapping[str, Any]) -> Any:
-    """Return a block of LangChain in a form that `Run.show` knows."""
-    data = block.get("base64") or block.get("data")
-    if isinstance(data, str):
-        mime_type = block.get("mime_type") or f"{block.get('type')}/png"
-        return {"type": block["type"], "data": data, "mimeType": mime_type}
-    if isinstance(block.get("url"), str):
-        return f"![{block.get('type')}]({block['url']})"
-    return dict(block)
-
-
-def _output(content: Any) -> Any:
-    if not isinstance(content, list):
-        return content
-    parts = list(_parts(content))
-    return "\n".join(parts) if all(isinstance(each, str) for each in parts) else parts
