@@ -55,18 +55,18 @@ def as_agent(target: Any, **options: Any) -> Agent:
     `TypeError`, which names the kinds, and `ImportError` for a package that is missing.
     """
     given, target = target, _made(target, options)
-    if isinstance(target, Agent):
+    found = None if isinstance(target, Agent) else _bridge_of(target)
+    if _factory_parameters(given):
+        if found is not None and found.takes_factory:
+            target = given
+        elif needed := _needed(given):
+            raise _needs_arguments(given, needed)
+    if found is None:
         if options:
             raise TypeError(
                 f"an agent of Accord takes no options, got {', '.join(sorted(options))}"
             )
         return target
-    found = _bridge_of(target)
-    if _factory_parameters(given):
-        if found.takes_factory:
-            target = given
-        elif needed := _needed(given):
-            raise _needs_arguments(given, needed)
     try:
         checked = Options(**options)
     except TypeError as error:
