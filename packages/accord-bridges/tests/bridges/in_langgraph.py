@@ -38,7 +38,6 @@ from accord import SqliteStore
 from accord_bridges import as_agent
 from accord_bridges.testing import BridgeContract, Reply, Script, ToolUse, _Shared
 
-
 if __name__ == "in_langgraph":  # not in the processes that tests start
     # They take seconds under load, which no case should wait for.
     import mcp  # noqa: F401
