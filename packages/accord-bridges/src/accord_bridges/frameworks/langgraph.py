@@ -30,7 +30,12 @@ from accord_bridges.frameworks.langgraph_content import (
     thoughts_of,
 )
 from accord_bridges.frameworks.langgraph_interrupts import Stopped, answer, text_of, value_of
-from accord_bridges.frameworks.langgraph_threads import Thread, dangling, without_result
+from accord_bridges.frameworks.langgraph_threads import (
+    Thread,
+    dangling,
+    is_open,
+    without_result,
+)
 from accord_bridges.run import Question, Run
 
 try:
@@ -379,10 +384,8 @@ class _Turn:
 
     async def _next(self, state: Any) -> Any:
         """Ask what the graph has stopped for, and return what continues it."""
-        if not state.next:
-            return _END
         if not state.interrupts:
-            return await self._breakpoint(state)
+            return await self._breakpoint(state) if state.next else _END
         answers: dict[str, Any] = {}
         open_question: Any = None
         root = self.works[()]
@@ -427,7 +430,7 @@ class _Turn:
 
     async def _last(self, state: Any) -> None:
         """Show what the graph returns if nothing of it was said."""
-        if state.next or self._spoke:
+        if is_open(state) or self._spoke:
             return
         if self._structured is not None:
             await self.run.show(self._structured)

@@ -78,7 +78,7 @@ class Thread:
 
     async def stop(self) -> None:
         """Give up what the graph would do next; what its tasks have completed is kept."""
-        if (await self.state()).next:
+        if is_open(await self.state()):
             await self.graph.aupdate_state(self.config, None, as_node=END)
 
     async def go_back(self, before: StateSnapshot) -> None:
@@ -93,7 +93,7 @@ class Thread:
         if self._own is None:
             return [{"thread": self.id, "notes": self.notes}]
         state = await self.state()
-        messages, spaces = self._own.dump(self.id, self._deltas(state), every=bool(state.next))
+        messages, spaces = self._own.dump(self.id, self._deltas(state), every=is_open(state))
         return [*messages, {"spaces": spaces, "notes": self.notes}]
 
     def _deltas(self, state: StateSnapshot) -> Mapping[str, Any]:
@@ -133,6 +133,11 @@ async def _copy(saver: BaseCheckpointSaver[Any], each: CheckpointTuple, thread_i
         writes.setdefault(task_id, []).append((channel, value))
     for task_id, of_task in writes.items():
         await saver.aput_writes(stored, of_task, task_id)
+
+
+def is_open(state: StateSnapshot) -> bool:
+    """Return whether there is something to continue; some releases leave `next` empty then."""
+    return bool(state.next or state.interrupts)
 
 
 # The calls that have no result.
