@@ -39,6 +39,12 @@ KINDS: tuple[Kind, ...] = (
     _kind("openai-agents", "agents", "Agent", "openai_agents:OpenAiAgentsAgent"),
     _kind("google-adk", "google.adk", "BaseAgent App Runner", "google_adk:AdkAgent"),
     _kind("agno", "agno", "Agent Team", "agno:AgnoAgent"),
+    _kind(
+        "claude-agent-sdk",
+        "claude_agent_sdk",
+        "ClaudeAgentOptions ClaudeSDKClient",
+        "claude_agent_sdk:ClaudeAgent",
+    ),
 )
 _OPENAI_API = "accord_bridges.frameworks.openai_api:OpenAiApiAgent"
 
