@@ -68,7 +68,6 @@ ABILITIES: frozenset[str] = frozenset(
      "images", "usage", "models", "steering", "parallel_calls", "fork", "editor_tools")
 )  # fmt: skip
 _TIMEOUT_S = 15.0  # for one connection with all that is done on it
-_END_S = 3.0  # for what must stop when a session or a connection ends
 # One transparent point.
 _PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
@@ -89,6 +88,9 @@ class BridgeContract:
     """Whether `self.server` is served with the script while an agent runs."""
     waits_in_threads: ClassVar[bool] = False
     """Whether the tools run in threads, so that a cancel cannot stop them."""
+    timeout_s: ClassVar[float] = _TIMEOUT_S
+    """How long a connection with all that is done on it may take; what must stop at its end has a
+    fifth of that. More for a framework that starts programs."""
     question_call: ClassVar[ToolUse] = ToolUse("ask_user", {"question": "Which colour?"})
     """The call by which the model asks the user a question; see `make_agent`."""
     subagent_call: ClassVar[ToolUse] = ToolUse("ask_helper", {"task": "word-task"})
@@ -141,7 +143,7 @@ class BridgeContract:
         here, there = pair()
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             try:
-                async with asyncio.timeout(_TIMEOUT_S):
+                async with asyncio.timeout(self.timeout_s):
                     if self.has_server:
                         self.server = ScriptedServer(script)
                         await self.server.listen()
@@ -158,11 +160,11 @@ class BridgeContract:
                             yield _Client(client, agent, script, folder)
                     finally:
                         await here.aclose()
-                        await asyncio.wait([serving], timeout=_END_S)
+                        await asyncio.wait([serving], timeout=self.timeout_s / 5)
                         assert serving.done(), "the agent still serves a client that has gone"
                         await agent.aclose()
             except TimeoutError as error:
-                raise AssertionError(f"not done after {_TIMEOUT_S:g} s") from error
+                raise AssertionError(f"not done after {self.timeout_s:g} s") from error
             except BaseException as error:
                 error.add_note(f"in version {version} of the protocol")
                 raise
@@ -172,7 +174,7 @@ class BridgeContract:
                 if self.has_server:
                     await self.server.refuse()
         assert not script.problems, f"the model was asked without a reply: {script.problems}"
-        await _until_ended(before)
+        await _until_ended(before, self.timeout_s / 5)
         await self.tools.until_idle()
 
     def _need(self, ability: str) -> None:
@@ -773,7 +775,7 @@ class BridgeContract:
                 pids.append(int(output.partition("in process ")[2].partition(".")[0]))
             assert len(set(pids)) == 2
             await session.close()
-            await _until_gone(pids)
+            await _until_gone(pids, self.timeout_s / 5)
 
     # Settings and reports.
 
@@ -960,18 +962,18 @@ def _no_traceback(text: str) -> None:
         assert word not in text, f"a traceback is shown to the user: {text[:1000]}"
 
 
-async def _until_ended(before: set[asyncio.Task[Any]]) -> None:
+async def _until_ended(before: set[asyncio.Task[Any]], timeout_s: float) -> None:
     """Wait until the tasks that were not there before have ended."""
     left = asyncio.all_tasks() - before
     if left:
-        await asyncio.wait(left, timeout=_END_S)
+        await asyncio.wait(left, timeout=timeout_s)
     late = [task.get_name() for task in left if not task.done()]
     assert not late, f"tasks that stay running: {late}"
 
 
-async def _until_gone(pids: Iterable[int]) -> None:
+async def _until_gone(pids: Iterable[int], timeout_s: float) -> None:
     """Wait until processes have ended."""
-    async with asyncio.timeout(_END_S):
+    async with asyncio.timeout(timeout_s):
         for pid in pids:
             while _runs(pid):  # noqa: ASYNC110  # a process of another program
                 await asyncio.sleep(0.01)

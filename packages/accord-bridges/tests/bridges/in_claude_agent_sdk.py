@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 import accord
 from accord_bridges import as_agent
-from accord_bridges.testing import BridgeContract, Script, ToolUse
+from accord_bridges.testing import BridgeContract, Reply, Script, ToolUse
 
 pytestmark = [pytest.mark.asyncio]
 
@@ -43,6 +43,7 @@ class TestClaude(BridgeContract):
          "images", "usage", "models", "steering", "parallel_calls", "fork", "editor_tools")
     )  # fmt: skip
     has_server = True
+    timeout_s = 60.0  # Claude Code starts in 1.4 s on an idle machine
     models = ("claude-sonnet-5", "claude-opus-5")
     question_call = ToolUse(
         "AskUserQuestion",
@@ -51,7 +52,8 @@ class TestClaude(BridgeContract):
     )  # fmt: skip
     subagent_call = ToolUse(
         "Task",
-        {"description": "word-task", "prompt": "Read it", "subagent_type": "general-purpose"},
+        {"description": "word-task", "prompt": "Read it", "subagent_type": "general-purpose",
+         "run_in_background": False},
     )
 
     def mcp_tool(self, server: str, tool: str) -> str:
@@ -94,10 +96,37 @@ class TestClaude(BridgeContract):
         own = {each.__name__ for each in (*self.tools.plain, *self.tools.guarded)}
         names = {name: self.mcp_tool(_SERVER, name) for name in own}
         reply = script.reply
+        refused: list[Reply] = []
 
         def renamed(request: object) -> Any:
             found = reply(request)
+            if found.failure == "refusal" and not refused:
+                refused.append(found)  # Claude Code asks once more after a refusal
+                script.replies.insert(0, found)
             calls = [replace(c, name=names.get(c.name, c.name)) for c in found.calls]
             return replace(found, calls=calls)
 
         script.reply = renamed  # of this test
+
+
+# What only this framework has.
+
+
+async def test_subagent_in_the_background_belongs_to_its_turn():
+    contract = TestClaude()
+    call = ToolUse(
+        "Task",
+        {"description": "word-task", "prompt": "word-helper", "subagent_type": "general-purpose"},
+    )
+    script = Script(
+        Reply(calls=(call,)),
+        Reply(text=("I wait.",), when="Async agent"),
+        Reply(text=("Helper done.",), when="word-helper"),
+        Reply(text=("All done.",)),
+    )
+    async with contract.connected(script) as client:
+        session = await client.session()
+        turn = await client.turn(session, "go")
+        assert turn.text == "I wait.\n\nAll done."
+        (subagent,) = session.transcript.subagents
+        assert session.subagent(subagent).transcript.text == "Helper done."

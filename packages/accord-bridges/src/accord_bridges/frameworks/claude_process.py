@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import uuid
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -33,6 +34,7 @@ log = logging.getLogger("accord.bridges")
 
 CanUseTool = Callable[[str, dict[str, Any], Any], Awaitable[Any]]
 
+_ENVIRONMENT = {"CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1"}  # it says when it is idle
 _MISSED = 200  # messages between two turns that are kept for the next one
 _AHEAD = 200  # messages that are read before the turn has shown them
 _STOP_S = 4.0  # that a turn has to end after an interrupt
@@ -112,6 +114,7 @@ def options_for(
         add_dirs=[*given.add_dirs, *(f for f in session.directories if f != session.cwd)],
         mcp_servers=servers,
         system_prompt=_system_prompt(given.system_prompt, session),
+        env={**_ENVIRONMENT, **given.env},
         include_partial_messages=True,
         forward_subagent_text=True,
         can_use_tool=given.can_use_tool or can_use_tool,
@@ -186,6 +189,7 @@ class ClaudeProcess:
         failure: Exception = ClaudeCodeError("Claude Code has ended")
         try:
             async for message in self.client.receive_messages():
+                if os.environ.get("DBG"): print("DBG", message)
                 if self._is_read:
                     await self._queue.put(message)
                 elif not isinstance(message, StreamEvent):
@@ -214,11 +218,12 @@ class ClaudeProcess:
         self._missed.clear()
         return found
 
-    async def next(self) -> Any:
-        """Return the next message. Raises what has ended the process."""
+    async def next(self, timeout_s: float | None = None) -> Any:
+        """Return the next message. Raises what has ended the process, and `TimeoutError`."""
         if self.ended and self._queue.empty():
             raise ClaudeCodeError("Claude Code has ended")
-        message = await self._queue.get()
+        async with asyncio.timeout(timeout_s):
+            message = await self._queue.get()
         if isinstance(message, Exception):
             raise message
         return message

@@ -40,6 +40,9 @@ _TASKS = frozenset(("TaskCreate", "TaskUpdate"))
 _SHOWN_S = 5.0  # that a call has to be shown before the user is asked about it
 _OTHER = "Something else…"
 _UNREACHABLE = re.compile(r"unable to connect|connection (?:error|refused)|ECONNREFUSED", re.I)
+_STATE = "session_state_changed"
+_IDLE_S = 10.0  # after a result, for Claude Code to say that it is idle
+_STOPS: dict[str, StopReason] = {"refusal": "refusal", "max_tokens": "max_tokens"}
 _STATUSES = {"in_progress": "in_progress", "completed": "completed"}
 
 
@@ -71,6 +74,9 @@ class ClaudeTurn:
         self._known = asyncio.Condition()
         self._unanswered: set[str] = set()
         self._has_spoken = False
+        self._has_result = False  # and nothing has been said since
+        self._tells_state = False
+        self._stop_reason: StopReason | None = None
         self._retries = 0
         self._context: int = 0
 
@@ -86,18 +92,35 @@ class ClaudeTurn:
                 self.conversation.begin()
                 steering = asyncio.create_task(self._steer(), name="accord bridge: steering")
                 async with stopping(steering):
-                    while True:
-                        message = await claude.next()
-                        if type(message) is StreamEvent:
-                            await self._stream(message)
-                        elif isinstance(message, ResultMessage):
-                            if (end := await self._result(message)) is not _GOES_ON:
-                                return end  # type: ignore[return-value]
-                        else:
-                            await self._show(message)
+                    await self._read()
+                    return self._stop_reason
         finally:
             for _, stack in reversed(list(self._subagents.values())):
                 await stack.aclose()
+
+    async def _read(self) -> None:
+        """Show messages until Claude Code is idle, which it is when nothing is owed any more."""
+        claude = self.claude
+        stream = self._stream
+        while True:
+            try:
+                message = await claude.next(_IDLE_S if self._has_result else None)
+            except TimeoutError:
+                return
+            if type(message) is StreamEvent:
+                self._has_result = False
+                await stream(message)
+            elif isinstance(message, ResultMessage):
+                await self._result(message)
+                self._has_result = not (self._unanswered or self._subagents)
+                if self._has_result and not self._tells_state:
+                    return
+            elif isinstance(message, SystemMessage) and message.subtype == _STATE:
+                self._tells_state = True
+                if self._has_result and message.data.get("state") == "idle":
+                    return
+            else:
+                await self._show(message)
 
     async def _send(self, prompt: str | list[dict[str, Any]]) -> None:
         message_id = str(uuid.uuid4())
@@ -284,6 +307,8 @@ class ClaudeTurn:
                     )
             case "compact_boundary":
                 await self.run.turn.show_notice("The conversation so far is summarized now")
+            case "informational":
+                await self.run.turn.show_notice(str(data.get("content")))
             case "task_notification" | "task_updated":
                 call_id = data.get("tool_use_id")
                 status = data.get("status") or data.get("patch", {}).get("status")
@@ -294,8 +319,8 @@ class ClaudeTurn:
 
     # Its end.
 
-    async def _result(self, message: ResultMessage) -> StopReason | None | object:
-        """Report the use; return how the turn ends, or that something is not answered yet."""
+    async def _result(self, message: ResultMessage) -> None:
+        """Report the use, and note how the turn ends. Raises what has made Claude Code fail."""
         run, usage = self.run, message.usage or {}
         if usage:
             details = usage.get("output_tokens_details") or {}
@@ -317,14 +342,11 @@ class ClaudeTurn:
         if taken or self._unanswered:
             self._unanswered -= taken or self._unanswered
         if message.is_error:
-            return self._failed(message)
+            self._stop_reason = self._failed(message)
+            return
         if message.result and not self._has_spoken:
             await run.say(message.result)  # of a command, which no model has answered
-        if message.stop_reason == "refusal":
-            return "refusal"
-        if self._unanswered:
-            return _GOES_ON
-        return "max_tokens" if message.stop_reason == "max_tokens" else None
+        self._stop_reason = _STOPS.get(message.stop_reason or "")
 
     def _failed(self, message: ResultMessage) -> StopReason | None:
         if message.subtype == "error_max_turns":
@@ -406,9 +428,6 @@ class ClaudeTurn:
                 )
             answers[text] = answer if isinstance(answer, str) else ", ".join(answer)
         return PermissionResultAllow(updated_input={**arguments, "answers": answers})
-
-
-_GOES_ON = object()
 
 
 def _input(usage: Mapping[str, Any]) -> int:
