@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import tempfile
 from typing import Any
 
@@ -52,8 +50,12 @@ class TestClaude(BridgeContract):
     )  # fmt: skip
     subagent_call = ToolUse(
         "Task",
-        {"description": "word-task", "prompt": "Read it", "subagent_type": "general-purpose",
-         "run_in_background": False},
+        {
+            "description": "word-task",
+            "prompt": "Read it",
+            "subagent_type": "general-purpose",
+            "run_in_background": False,
+        },
     )
 
     def mcp_tool(self, server: str, tool: str) -> str:

@@ -158,16 +158,10 @@ class ClaudeAgent(BridgedAgent):
             run.shown_elsewhere.update(f"mcp__{_EDITOR}__{name}" for name in tools)
         conversation: Conversation = run.session.data["conversation"]
         turn = ClaudeTurn(run, claude, conversation, self.options.modes)
-        stopped = True
         try:
             return await turn.work(_prompt(run))
-        except asyncio.CancelledError:
-            stopped = await asyncio.shield(asyncio.ensure_future(claude.interrupt()))
-            raise
         finally:
             claude.turn = None
-            if not stopped:
-                claude.ended = True  # the next prompt starts another process
             if conversation.has_begun:
                 await asyncio.shield(run.remember(conversation.remembered(claude.cost)))
 

@@ -23,7 +23,7 @@ from accord import McpServerHttp, McpServerSse, McpServerStdio, Session
 
 try:
     from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, ClaudeSDKError
-    from claude_agent_sdk.types import ResultMessage, StreamEvent
+    from claude_agent_sdk.types import ResultMessage, StreamEvent, SystemMessage
 except ImportError as error:
     raise ImportError(
         f"{error}; this bridge needs claude-agent-sdk 0.2.188:"
@@ -38,8 +38,12 @@ _ENVIRONMENT = {"CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1"}  # it says when it
 _MISSED = 200  # messages between two turns that are kept for the next one
 _AHEAD = 200  # messages that are read before the turn has shown them
 _STOP_S = 4.0  # that a turn has to end after an interrupt
+_SOON_S = 0.5  # after a result, for Claude Code to say that it is idle
 _LEAVE_S = 1.5  # that the process has to exit by itself, then after a SIGTERM
 _STDERR_LINES = 20
+
+
+STATE = "session_state_changed"
 
 
 class ClaudeCodeError(Exception):
@@ -180,6 +184,8 @@ class ClaudeProcess:
         """The turn that is shown, if there is one; it answers requests for permission."""
         self.cost = 0.0
         self.ended = False
+        self.state: str | None = None
+        """What Claude Code says that it is: `running`, `idle`; None if it does not say it."""
         self._missed: deque[Any] = deque(maxlen=_MISSED)
         self._queue: asyncio.Queue[Any] = asyncio.Queue(_AHEAD)
         self._is_read = False
@@ -189,7 +195,10 @@ class ClaudeProcess:
         failure: Exception = ClaudeCodeError("Claude Code has ended")
         try:
             async for message in self.client.receive_messages():
-                if os.environ.get("DBG"): print("DBG", message)
+                if isinstance(message, SystemMessage) and message.subtype == STATE:
+                    self.state = message.data.get("state")
+                if os.environ.get("DBG"):
+                    print("DBG", message)
                 if self._is_read:
                     await self._queue.put(message)
                 elif not isinstance(message, StreamEvent):
@@ -218,6 +227,16 @@ class ClaudeProcess:
         self._missed.clear()
         return found
 
+    async def send(self, message: dict[str, Any]) -> None:
+        """Give it a message of the user."""
+
+        async def one() -> AsyncGenerator[dict[str, Any], None]:
+            yield message
+
+        if self.state is not None:
+            self.state = "running"
+        await self.client.query(one())
+
     async def next(self, timeout_s: float | None = None) -> Any:
         """Return the next message. Raises what has ended the process, and `TimeoutError`."""
         if self.ended and self._queue.empty():
@@ -228,17 +247,29 @@ class ClaudeProcess:
             raise message
         return message
 
-    async def interrupt(self) -> bool:
-        """Stop what the process works on; return whether it has stopped in time."""
+    async def interrupt(self) -> None:
+        """Stop what the process works on; one that does not stop in time counts as ended.
+
+        What was said during the turn and not taken in yet is stopped as well.
+        """
         try:
             async with asyncio.timeout(_STOP_S):
                 await self.client.interrupt()
-                while not isinstance(await self.next(), ResultMessage):
-                    pass
-        except Exception as error:  # noqa: BLE001  # of the SDK, which raises plain exceptions
+                soon: float | None = None
+                while self.state != "idle":
+                    try:
+                        message = await self.next(soon)
+                    except TimeoutError:
+                        await self.client.interrupt()
+                        soon = None
+                        continue
+                    if isinstance(message, ResultMessage):
+                        if self.state is None:
+                            return
+                        soon = _SOON_S
+        except Exception as error:  # of the SDK, which raises plain exceptions
             log.warning("! Claude Code does not stop when interrupted", exc_info=error)
-            return False
-        return True
+            self.ended = True
 
 
 @asynccontextmanager

@@ -9,16 +9,6 @@ from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
-from accord import ContextUsage, Cost, NotOffered, PlanEntry
-from accord.types.session import StopReason
-from accord_bridges.frameworks.claude_process import (
-    APIConnectionError,
-    ClaudeCodeError,
-    ClaudeProcess,
-    Conversation,
-)
-from accord_bridges.run import Question, Run
-from accord_bridges.bridge import stopping
 from claude_agent_sdk import PermissionResultAllow, PermissionResultDeny
 from claude_agent_sdk.types import (
     AssistantMessage,
@@ -35,12 +25,23 @@ from claude_agent_sdk.types import (
     UserMessage,
 )
 
+from accord import ContextUsage, Cost, NotOffered, PlanEntry
+from accord.types.session import StopReason
+from accord_bridges.bridge import stopping
+from accord_bridges.frameworks.claude_process import (
+    STATE,
+    APIConnectionError,
+    ClaudeCodeError,
+    ClaudeProcess,
+    Conversation,
+)
+from accord_bridges.run import Question, Run
+
 _SUBAGENTS = frozenset(("Task", "Agent"))
 _TASKS = frozenset(("TaskCreate", "TaskUpdate"))
 _SHOWN_S = 5.0  # that a call has to be shown before the user is asked about it
 _OTHER = "Something else…"
 _UNREACHABLE = re.compile(r"unable to connect|connection (?:error|refused)|ECONNREFUSED", re.I)
-_STATE = "session_state_changed"
 _IDLE_S = 10.0  # after a result, for Claude Code to say that it is idle
 _STOPS: dict[str, StopReason] = {"refusal": "refusal", "max_tokens": "max_tokens"}
 _STATUSES = {"in_progress": "in_progress", "completed": "completed"}
@@ -91,12 +92,26 @@ class ClaudeTurn:
                 await self._send(prompt)
                 self.conversation.begin()
                 steering = asyncio.create_task(self._steer(), name="accord bridge: steering")
-                async with stopping(steering):
-                    await self._read()
-                    return self._stop_reason
+                try:
+                    async with stopping(steering):
+                        await self._read()
+                except asyncio.CancelledError:
+                    await self._interrupt()
+                    raise
+                return self._stop_reason
         finally:
             for _, stack in reversed(list(self._subagents.values())):
                 await stack.aclose()
+
+    async def _interrupt(self) -> None:
+        """Stop Claude Code, also if the turn is cancelled once more."""
+        stopping_it = asyncio.create_task(self.claude.interrupt(), name="accord bridge: interrupt")
+        try:
+            await asyncio.shield(stopping_it)
+        except asyncio.CancelledError:
+            self.claude.ended = True
+            stopping_it.cancel()
+            raise
 
     async def _read(self) -> None:
         """Show messages until Claude Code is idle, which it is when nothing is owed any more."""
@@ -115,7 +130,7 @@ class ClaudeTurn:
                 self._has_result = not (self._unanswered or self._subagents)
                 if self._has_result and not self._tells_state:
                     return
-            elif isinstance(message, SystemMessage) and message.subtype == _STATE:
+            elif isinstance(message, SystemMessage) and message.subtype == STATE:
                 self._tells_state = True
                 if self._has_result and message.data.get("state") == "idle":
                     return
@@ -126,15 +141,14 @@ class ClaudeTurn:
         message_id = str(uuid.uuid4())
         self._unanswered.add(message_id)
 
-        async def one() -> Any:
-            yield {
+        await self.claude.send(
+            {
                 "type": "user",
                 "message": {"role": "user", "content": prompt},
                 "parent_tool_use_id": None,
                 "uuid": message_id,
             }
-
-        await self.claude.client.query(one())
+        )
 
     async def _steer(self) -> None:
         async for message in self.run.turn.steering():
@@ -439,9 +453,7 @@ def _input(usage: Mapping[str, Any]) -> int:
 def _session_rules(suggestions: list[PermissionUpdate]) -> list[PermissionUpdate]:
     """Return the rules that Claude Code suggests for "always", for this session only."""
     return [
-        PermissionUpdate(
-            type="addRules", rules=each.rules, behavior="allow", destination="session"
-        )
+        PermissionUpdate(type="addRules", rules=each.rules, behavior="allow", destination="session")
         for each in suggestions
         if each.type == "addRules" and each.behavior == "allow" and each.rules
     ]
