@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 import uuid
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -197,8 +196,6 @@ class ClaudeProcess:
             async for message in self.client.receive_messages():
                 if isinstance(message, SystemMessage) and message.subtype == STATE:
                     self.state = message.data.get("state")
-                if os.environ.get("DBG"):
-                    print("DBG", message)
                 if self._is_read:
                     await self._queue.put(message)
                 elif not isinstance(message, StreamEvent):

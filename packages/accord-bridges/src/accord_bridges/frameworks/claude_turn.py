@@ -215,7 +215,7 @@ class ClaudeTurn:
             return
         if message.parent_tool_use_id is None:
             self.conversation.last = message.uuid or self.conversation.last
-            if message.usage:
+            if message.usage and message.error is None:
                 self._context = _input(message.usage) + message.usage.get("output_tokens", 0)
         if message.error is not None:
             return  # the result has the same text
@@ -356,17 +356,18 @@ class ClaudeTurn:
         if taken or self._unanswered:
             self._unanswered -= taken or self._unanswered
         if message.is_error:
-            self._stop_reason = self._failed(message)
+            self._stop_reason = await self._failed(message)
             return
         if message.result and not self._has_spoken:
             await run.say(message.result)  # of a command, which no model has answered
         self._stop_reason = _STOPS.get(message.stop_reason or "")
 
-    def _failed(self, message: ResultMessage) -> StopReason | None:
+    async def _failed(self, message: ResultMessage) -> StopReason:
         if message.subtype == "error_max_turns":
             return "max_turn_requests"
         text = "\n".join(message.errors or ()) or message.result or message.subtype
         if message.stop_reason == "refusal":
+            await self.run.say(text.removeprefix("API Error: "))
             return "refusal"
         status = message.api_error_status
         if status is None and _UNREACHABLE.search(text):
