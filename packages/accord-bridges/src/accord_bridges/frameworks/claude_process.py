@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from accord import McpServerHttp, McpServerSse, McpServerStdio, Session
+from accord import McpServerHttp, McpServerSse, McpServerStdio, PlanEntry, Session
 
 try:
     from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, ClaudeSDKError
@@ -70,6 +70,10 @@ class Conversation:
         """What the earlier processes of this conversation have cost."""
         self.last: str | None = kept.get("last")
         """The id of the last message."""
+        self.tasks: dict[str, PlanEntry] = {
+            task_id: PlanEntry(text, status) for task_id, text, status in kept.get("tasks", ())
+        }
+        """The plan that Claude Code keeps by its tools for tasks, by their ids."""
         self._session_id = session.id
         self._copied: str | None = None
         self.id = str(kept.get("conversation") or uuid.uuid4())
@@ -99,6 +103,7 @@ class Conversation:
             "session": self._session_id,
             "last": self.last,
             "cost": self.cost + cost,
+            "tasks": [(key, task.content, task.status) for key, task in self.tasks.items()],
         }
 
 

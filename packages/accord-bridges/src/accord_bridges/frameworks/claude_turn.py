@@ -285,7 +285,7 @@ class ClaudeTurn:
 
     async def _plan(self, name: str, arguments: Mapping[str, Any], result: Any) -> None:
         """Keep the plan that the tools for tasks change, one task at a time."""
-        tasks: dict[str, PlanEntry] = self.run.session.data.setdefault("tasks", {})
+        tasks = self.conversation.tasks
         if name == "TaskCreate":
             created: Any = result.get("task") if isinstance(result, Mapping) else None
             task_id = str(created["id"] if created else len(tasks) + 1)
