@@ -37,6 +37,7 @@ from accord import (
     ToolCall,
 )
 from accord.errors import AccordError, RequestError
+from accord.local.run import run_program
 from accord.transports.memory import pair
 from accord.transports.stdio import stdio
 from accord_bridges.scripted_model import (
@@ -923,7 +924,7 @@ def serve_contract(contract: type[BridgeContract], store: str) -> None:
             agent = await test.make_agent(script, store=SqliteStore(store))
             await accord.serve(agent, stdio())
 
-    asyncio.run(serve())
+    run_program(serve())
 
 
 def _read(path: str) -> ToolUse:
