@@ -130,19 +130,20 @@ class BridgeContract:
         permissions: Any = None,
         answer: Callable[[Any], Awaitable[Any]] | None = None,
         agent: Agent | None = None,
+        folder: str | None = None,
         **options: Any,
     ) -> AsyncGenerator[_Client, None]:
         """Yield a client of an agent; at the end, check that nothing of it stays running.
 
         `permissions` and `answer` are the client's decisions and its answers to forms, which it
-        offers only with `answer`.
+        offers only with `answer`. Sessions work in `folder`, a new one by default.
         """
         script = script if isinstance(script, Script) else Script(*script)
         before = asyncio.all_tasks()
         unknown = self.can - ABILITIES
         assert not unknown, f"can={sorted(unknown)}: expected names of {sorted(ABILITIES)}"
         here, there = pair()
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as new_folder:
             try:
                 async with asyncio.timeout(self.timeout_s):
                     if self.has_server:
@@ -158,7 +159,7 @@ class BridgeContract:
                             permissions=permissions,
                             on_elicit_form=answer,
                         ) as client:
-                            yield _Client(client, agent, script, folder)
+                            yield _Client(client, agent, script, folder or new_folder)
                     finally:
                         await here.aclose()
                         await asyncio.wait([serving], timeout=self.timeout_s / 5)
@@ -620,30 +621,34 @@ class BridgeContract:
                 assert f"word-{word}" not in str(session.transcript.items)
 
     async def test_history_is_replayed_and_continued_after_a_load(self) -> None:
-        for version in (1, 2):
-            store = _Shared()
-            script = Script(
-                Reply(text=("Reading.",), calls=(_read("word-file.txt"),)),
-                Reply(text=("Read.",)),
-                Reply(text=("I remember.",)),
-                Reply(text=("Still.",)),
-            )
-            async with self.connected(script, version, store=store) as client:
-                session = await client.session()
-                await client.turn(session, "word-first")
-                items = [_shown(item) for item in session.transcript.items]
-            async with self.connected(script, version, store=store) as client:
-                loaded = await client.agent.load_session(session.id, session.cwd)
-                assert [_shown(item) for item in loaded.transcript.items] == items
-                assert [call.status for call in loaded.transcript.tool_calls] == ["completed"]
-                turn = await client.turn(loaded, "word-second")
-                assert turn.text == "I remember."
-                for word in ("word-first", "word-file", "word-apple", "word-second"):
-                    assert word in script.requests[-1], f"{word} is lost after a load"
-                await client.turn(loaded, "word-third")
-                count = script.requests[-1].count("word-first")
-                assert count == script.requests[-2].count("word-first"), "history is doubled"
-            assert self.tools.count("read_note_file") == version, "a load runs no tool"
+        with tempfile.TemporaryDirectory() as folder:
+            for version in (1, 2):
+                await self._load(version, folder)
+
+    async def _load(self, version: int, folder: str) -> None:
+        store = _Shared()
+        script = Script(
+            Reply(text=("Reading.",), calls=(_read("word-file.txt"),)),
+            Reply(text=("Read.",)),
+            Reply(text=("I remember.",)),
+            Reply(text=("Still.",)),
+        )
+        async with self.connected(script, version, store=store, folder=folder) as client:
+            session = await client.session()
+            await client.turn(session, "word-first")
+            items = [_shown(item) for item in session.transcript.items]
+        async with self.connected(script, version, store=store, folder=folder) as client:
+            loaded = await client.agent.load_session(session.id, session.cwd)
+            assert [_shown(item) for item in loaded.transcript.items] == items
+            assert [call.status for call in loaded.transcript.tool_calls] == ["completed"]
+            turn = await client.turn(loaded, "word-second")
+            assert turn.text == "I remember."
+            for word in ("word-first", "word-file", "word-apple", "word-second"):
+                assert word in script.requests[-1], f"{word} is lost after a load"
+            await client.turn(loaded, "word-third")
+            count = script.requests[-1].count("word-first")
+            assert count == script.requests[-2].count("word-first"), "history is doubled"
+        assert self.tools.count("read_note_file") == version, "a load runs no tool"
 
     async def test_fork_continues_apart(self) -> None:
         self._need("fork")
