@@ -105,6 +105,9 @@ class ScriptedServer:
     async def _answer_messages(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: dict[str, Any]
     ) -> None:
+        if request.get("max_tokens") == 1:  # asks whether the model is there: not of the script
+            await _respond(writer, 200, _message(Reply(text=("Yes",)), str(request["model"])))
+            return
         reply = self.script.reply(request["messages"])
         if reply.failure is not None and reply.failure != "refusal":
             status, kind, message = _ANTHROPIC_FAILURES[reply.failure]

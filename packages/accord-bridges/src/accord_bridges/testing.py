@@ -681,7 +681,7 @@ class BridgeContract:
             for word in ("word-first", "word-second"):
                 command = [sys.executable, "-c", self.program, str(Path(folder, "store.sqlite"))]
                 async with (
-                    asyncio.timeout(60),
+                    asyncio.timeout(self.timeout_s * 4),
                     accord.connect(command, cwd=Path.cwd()) as agent,
                 ):
                     if session_id:

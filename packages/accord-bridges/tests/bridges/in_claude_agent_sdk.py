@@ -37,7 +37,10 @@ if _VARIABLE not in os.environ:
     os.environ[_VARIABLE] = _FOLDER.name
 _CONFIG = os.environ[_VARIABLE]
 _SERVER = "notes"
-_CHOICES = [{"label": "word-green", "description": "Like grass"}, {"label": "Red"}]
+_CHOICES = [
+    {"label": "word-green", "description": "Like grass"},
+    {"label": "Red", "description": "Like wine"},
+]
 
 
 def environment(url: str) -> dict[str, str]:
@@ -60,7 +63,7 @@ class TestClaude(BridgeContract):
          "images", "usage", "models", "steering", "parallel_calls", "fork", "editor_tools")
     )  # fmt: skip
     has_server = True
-    timeout_s = 60.0  # Claude Code starts in 1.4 s on an idle machine
+    timeout_s = 120.0  # Claude Code starts in 1.4 s on an idle machine
     models = ("claude-sonnet-5", "claude-opus-5")
     question_call = ToolUse(
         "AskUserQuestion",
@@ -269,6 +272,22 @@ async def test_conversation_goes_on_after_the_process_has_died():
             os.kill(pid, signal.SIGKILL)
         said = (await client.turn(session, "word-second")).text
         assert said == "I have heard: word-first word-second"
+
+
+async def test_conversation_that_claude_code_has_deleted():
+    contract = TestClaude()
+    async with contract.connected(Script.echo()) as client:
+        session = await client.session()
+        await client.turn(session, "word-first")
+        await session.close()
+        for file in Path(_CONFIG).glob("projects/*/*.jsonl"):
+            file.unlink()
+        loaded = await client.agent.load_session(session.id, session.cwd)
+        events: list[Any] = []
+        async with loaded.prompt("word-second") as turn:
+            events += [event async for event in turn]
+        assert turn.text == "I have heard: word-second"
+        assert "has not kept this conversation" in f"{loaded.transcript.items}{events}"
 
 
 class Hanging(TestClaude):

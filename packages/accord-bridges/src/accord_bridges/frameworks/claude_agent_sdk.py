@@ -18,6 +18,7 @@ from accord_bridges.editor import editor_tools
 from accord_bridges.frameworks.claude_process import (
     ClaudeProcess,
     Conversation,
+    ConversationLost,
     options_for,
     started,
 )
@@ -108,7 +109,15 @@ class ClaudeAgent(BridgedAgent):
         """Return the process of a session; start it if it has ended, or has other servers."""
         servers = tuple(session.mcp_servers)
         while True:
-            claude = await self.keep(session, "claude", lambda: self._started(session, servers))
+            try:
+                claude = await self.keep(session, "claude", lambda: self._started(session, servers))
+            except ConversationLost:
+                session.data["conversation"].renew()
+                await session.show_notice(
+                    "Claude Code has not kept this conversation: it does not know what was said",
+                    severity="warning",
+                )
+                continue
             if not claude.ended and claude.servers == servers:
                 return claude
             conversation: Conversation = session.data["conversation"]

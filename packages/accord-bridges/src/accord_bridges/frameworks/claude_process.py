@@ -57,6 +57,10 @@ class APIConnectionError(ClaudeCodeError):
     """Claude Code cannot reach the API of its model."""
 
 
+class ConversationLost(ClaudeCodeError):
+    """Claude Code does not have the conversation that it is to continue."""
+
+
 class Conversation:
     """Which conversation of Claude Code a session is, as the session remembers it.
 
@@ -91,6 +95,10 @@ class Conversation:
             }  # fmt: skip
         of = {"resume": self.id} if self.has_begun else {"session_id": self.id}
         return {"continue_conversation": False, "resume": None, "session_id": None, **of}
+
+    def renew(self) -> None:
+        """Begin another conversation: Claude Code has deleted the files of this one."""
+        self.id, self.has_begun, self._copied = str(uuid.uuid4()), False, None
 
     def begin(self) -> None:
         """Note that the conversation has got a prompt."""
@@ -292,8 +300,9 @@ async def started(
         await _leave(client)
         raise
     except Exception as error:
-        said = "\n".join(lines)
-        raise ClaudeCodeError(f"{error}\n{said}" if said else f"{error}") from error
+        said = "\n".join([str(error), *(line for line in lines if line not in str(error))])
+        is_lost = "No conversation found" in said
+        raise (ConversationLost if is_lost else ClaudeCodeError)(said) from error
     reading = asyncio.create_task(process.read(), name="accord bridge: Claude Code's messages")
     try:
         process.info = await client.get_server_info() or {}
