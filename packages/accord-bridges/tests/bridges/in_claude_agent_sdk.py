@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -280,8 +281,7 @@ async def test_conversation_that_claude_code_has_deleted():
         session = await client.session()
         await client.turn(session, "word-first")
         await session.close()
-        for file in Path(_CONFIG).glob("projects/*/*.jsonl"):
-            file.unlink()
+        shutil.rmtree(os.path.join(_CONFIG, "projects"))  # noqa: PTH118  # a text
         loaded = await client.agent.load_session(session.id, session.cwd)
         events: list[Any] = []
         async with loaded.prompt("word-second") as turn:

@@ -75,6 +75,7 @@ class ClaudeAgent(BridgedAgent):
     async def begin_session(self, session: Session) -> None:
         """Start Claude Code while the user writes the first prompt."""
         session.data["conversation"] = Conversation(session)
+        session.data["starting"] = asyncio.Lock()
         session.data["warm"] = asyncio.create_task(
             self._warm_up(session), name="accord bridge: start of Claude Code"
         )
@@ -107,12 +108,17 @@ class ClaudeAgent(BridgedAgent):
 
     async def _process(self, session: Session) -> ClaudeProcess:
         """Return the process of a session; start it if it has ended, or has other servers."""
+        async with session.data["starting"]:
+            return await self._running(session)
+
+    async def _running(self, session: Session) -> ClaudeProcess:
+        conversation: Conversation = session.data["conversation"]
         servers = tuple(session.mcp_servers)
         while True:
             try:
                 claude = await self.keep(session, "claude", lambda: self._started(session, servers))
             except ConversationLost:
-                session.data["conversation"].renew()
+                conversation.renew()
                 await session.show_notice(
                     "Claude Code has not kept this conversation: it does not know what was said",
                     severity="warning",
@@ -120,7 +126,6 @@ class ClaudeAgent(BridgedAgent):
                 continue
             if not claude.ended and claude.servers == servers:
                 return claude
-            conversation: Conversation = session.data["conversation"]
             conversation.cost += claude.cost
             await self.drop(session, "claude")
 
