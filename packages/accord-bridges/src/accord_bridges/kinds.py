@@ -41,6 +41,12 @@ KINDS: tuple[Kind, ...] = (
     _kind("google-adk", "google.adk", "BaseAgent App Runner", "google_adk:AdkAgent"),
     _kind("agno", "agno", "Agent Team", "agno:AgnoAgent"),
     _kind("langgraph", "langgraph", "Pregel StateGraph", "langgraph:LangGraphAgent"),
+    _kind(
+        "claude-agent-sdk",
+        "claude_agent_sdk",
+        "ClaudeAgentOptions ClaudeSDKClient",
+        "claude_agent_sdk:ClaudeAgent",
+    ),
 )
 _OPENAI_API = "accord_bridges.frameworks.openai_api:OpenAiApiAgent"
 
