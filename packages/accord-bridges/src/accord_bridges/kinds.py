@@ -39,6 +39,7 @@ KINDS: tuple[Kind, ...] = (
     _kind("openai-agents", "agents", "Agent", "openai_agents:OpenAiAgentsAgent"),
     _kind("google-adk", "google.adk", "BaseAgent App Runner", "google_adk:AdkAgent"),
     _kind("agno", "agno", "Agent Team", "agno:AgnoAgent"),
+    _kind("smolagents", "smolagents", "MultiStepAgent", "smolagents:SmolagentsAgent"),
 )
 _OPENAI_API = "accord_bridges.frameworks.openai_api:OpenAiApiAgent"
 
