@@ -79,9 +79,8 @@ class SmolagentsAgent(BridgedAgent):
         super()._check_options()
         model = self.target.model
         if self.options.models and not isinstance(model, ApiModel):
-            raise TypeError(
-                f"models=…: expected an agent with an ApiModel, got one with a {type(model).__name__}"
-            )
+            kind = type(model).__name__
+            raise TypeError(f"models=…: expected an agent with an ApiModel, got a {kind}")
 
     async def begin_session(self, session: Session) -> None:
         session.data["smolagents"] = _Memory(self.target, session.remembered)
@@ -379,6 +378,8 @@ class _Work:
         """The ids of calls that were shown while the model wrote them."""
         self.said = ""
         """What was said of the final answer."""
+        self.told = ""
+        """What the model has said in this step beside its calls."""
         self._pending: list[tuple[ToolCall, str]] = []
         self._has_failed = False
         self._run = agent.run
@@ -425,6 +426,8 @@ class _Work:
             if rest := str(answer)[len(said) :]:
                 self.post(self.shown.say, rest)
             return
+        if isinstance(answer, str) and answer == self.told:
+            return
         self.post(self.shown.message, self.turn.new_id("answer"))
         if isinstance(answer, str):
             self.post(self.shown.say, str(answer))
@@ -460,16 +463,14 @@ class _Work:
         )
         call_id = self.turn.new_id("call") if place is None else self._pending.pop(place)[1]
         try:
-            return self._call(call_id, name, arguments, lambda changed: execute(name, changed))
+            run = partial(self.threads.work, execute, name)
+            return self._call(call_id, name, arguments, run)
         except PermissionError as error:
             if str(error) != _DENIED:
                 raise
             return _DENIED
 
-    def _call(
-        self, call_id: str, name: str, arguments: Any, function: Callable[[Any], Any],
-        *, timeout_s: float | None = None,
-    ) -> Any:  # fmt: skip
+    def _call(self, call_id: str, name: str, arguments: Any, run: Callable[[Any], Any]) -> Any:
         """Ask the user if they are to be asked, run a call, and show how it ends.
 
         Raises `PermissionError` if the user does not allow it.
@@ -485,7 +486,7 @@ class _Work:
         else:
             self.post(shown.start_call, call_id)
         try:
-            output = self.threads.work(function, arguments, timeout_s=timeout_s)
+            output = run(arguments)
         except Exception as error:
             self._has_failed = True
             reason = error
@@ -502,15 +503,21 @@ class _Work:
     def run_code(self, code: str, python: _Python) -> Any:
         """Run the code of a `CodeAgent`."""
         if self._code_id is None:
-            return self.threads.work(python.own, code, timeout_s=python.limit_s)
+            return self._in_python(python, code)
 
         def run(changed: Mapping[str, str]) -> Any:
-            return python.own(changed["code"])
+            return self._in_python(python, changed["code"])
 
+        return self._call(self._code_id, _PYTHON, {"code": code}, run)
+
+    def _in_python(self, python: _Python, code: str) -> Any:
         limit = python.limit_s
+        own = python.own
         try:
-            return self._call(self._code_id, _PYTHON, {"code": code}, run, timeout_s=limit)
-        except TimeoutError:
+            return self.threads.work(own, code, timeout_s=limit)
+        except TimeoutError as error:
+            if limit is None or str(error):
+                raise
             python.stop()
             raise TimeoutError(f"The code has not ended after {limit:g} s") from None
 
@@ -523,7 +530,9 @@ class _Work:
             arguments = {**dict(zip(tool.inputs, args, strict=False)), **more}
 
             def run(changed: Mapping[str, Any]) -> Any:
-                return tool(*args, **more) if changed is arguments else tool(**changed)
+                if changed is arguments:
+                    return self.threads.work(partial(tool, *args, **more))
+                return self.threads.work(partial(tool, **changed))
 
             call_id = self.turn.new_id("call")
             self.post(self.shown.begin_call, call_id, name, arguments)
@@ -666,7 +675,7 @@ class _Said:
         self._work, self._post, self._show = work, work.post, show
         self._is_answer = is_answer
         self._calls: dict[int, str | _Answer] = {}
-        work.said = ""
+        work.said = work.told = ""
         work.streamed = []
         self._post(work.shown.message, work.turn.new_id("message"))
 
@@ -680,6 +689,8 @@ class _Said:
     def text(self, text: str) -> None:
         if self._is_answer:
             self._work.said += text
+        else:
+            self._work.told += text
         self._post(self._show, text)
 
     def whole(self, message: Any) -> None:
