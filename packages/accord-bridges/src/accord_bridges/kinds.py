@@ -40,6 +40,7 @@ KINDS: tuple[Kind, ...] = (
     _kind("google-adk", "google.adk", "BaseAgent App Runner", "google_adk:AdkAgent"),
     _kind("agno", "agno", "Agent Team", "agno:AgnoAgent"),
     _kind("smolagents", "smolagents", "MultiStepAgent", "smolagents:SmolagentsAgent"),
+    _kind("agent-framework", "agent_framework", "BaseAgent", "agent_framework:AgentFrameworkAgent"),
 )
 _OPENAI_API = "accord_bridges.frameworks.openai_api:OpenAiApiAgent"
 
