@@ -63,7 +63,11 @@ class AgentFrameworkAgent(BridgedAgent):
 
     target: BaseAgent
     prompt_capabilities = frozenset({"image", "audio", "resource"})
-    mcp_transports = frozenset({"stdio", "http"}) if find_spec("mcp") else frozenset[str]()
+    mcp_transports = (
+        frozenset({"stdio", "http"})
+        if find_spec("mcp") and find_spec("tenacity")  # the framework's client needs both
+        else frozenset[str]()
+    )
     reports = frozenset({"tokens"})
     knows_settings = frozenset({"function_invocation_kwargs"})
 
@@ -190,11 +194,12 @@ class _Turn:
         self._updates: list[Any] = []
         self._message_id: str | None = None
         self._said: list[str] = []
+        self._used: dict[str, Any] = {}
 
     async def work(self, given: list[Any], more: dict[str, Any]) -> list[Any]:
         """Run the agent with messages; return those with the answers that it asks for."""
         self._given, updates = given, []
-        self._updates = updates
+        self._updates, self._used = updates, {}
         asked: list[Any] = []
         stream: Any = self.agent.run(given, stream=True, session=self.session, **more)
         say = self.run.say
@@ -250,7 +255,7 @@ class _Turn:
                     content.call_id, _output(content), outcome="failed" if failed else "completed"
                 )
             case "usage":
-                await _report(run, content.usage_details or {})
+                await self._report(content)
             case "error":
                 await run.say(content.message or "The model has reported an error.")
             case "oauth_consent_request":
@@ -264,6 +269,22 @@ class _Turn:
                 await run.end_call(_id(content), _output(content))
             case _:
                 pass
+
+    async def _report(self, content: Any) -> None:
+        """Report tokens; from the second request of a run on, the framework gives its total."""
+        before = self._used
+        now = {key: value or 0 for key, value in (content.usage_details or {}).items()}
+        if content.merge_mode != "replace":
+            now = {key: before.get(key, 0) + value for key, value in now.items()}
+        self._used = {**before, **now}
+        more = {key: self._used[key] - before.get(key, 0) for key in now}
+        await self.run.used(
+            input=more.get("input_token_count", 0),
+            output=more.get("output_token_count", 0),
+            thought=more.get("reasoning_output_token_count"),
+            cached_read=more.get("cache_read_input_token_count"),
+            cached_write=more.get("cache_creation_input_token_count"),
+        )
 
     async def _show_call(self, content: Any) -> None:
         run, arguments = self.run, content.arguments
@@ -413,13 +434,3 @@ def _arguments(content: Any) -> Any:
     if content.inputs:
         return {"code": "\n".join(each.text for each in content.inputs if each.text)}
     return None
-
-
-async def _report(run: Run, usage: Any) -> None:
-    await run.used(
-        input=usage.get("input_token_count") or 0,
-        output=usage.get("output_token_count") or 0,
-        thought=usage.get("reasoning_output_token_count"),
-        cached_read=usage.get("cache_read_input_token_count"),
-        cached_write=usage.get("cache_creation_input_token_count"),
-    )
