@@ -27,7 +27,7 @@ from smolagents.monitoring import TokenUsage
 
 from accord import Agent, ToolCall
 from accord_bridges import as_agent
-from accord_bridges.frameworks.smolagents import _Answer
+from accord_bridges.frameworks.smolagents_replies import Answer
 from accord_bridges.testing import _PNG, BridgeContract, Reply, Script, ToolUse
 
 
@@ -400,7 +400,7 @@ async def test_calls_and_answers_of_a_provider_are_streamed():
 async def test_answer_is_the_text_of_json_in_any_pieces():
     text = 'a\\b "c" \n \N{GRINNING FACE} é\t/'
     for ascii_only in (True, False):
-        answer = _Answer()
+        answer = Answer()
         whole = json.dumps({"answer": text}, ensure_ascii=ascii_only)
         assert "".join(map(answer.add, whole)) == text
 

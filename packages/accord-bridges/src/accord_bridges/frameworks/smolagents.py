@@ -12,14 +12,13 @@ import ast
 import asyncio
 import base64
 import copy
-import inspect
 import io
 import itertools
 import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -44,7 +43,7 @@ from smolagents.agents import FinalAnswerStep, ToolCall
 from smolagents.default_tools import FinalAnswerTool
 from smolagents.local_python_executor import LocalPythonExecutor
 from smolagents.memory import CallbackRegistry
-from smolagents.models import ApiModel, ChatMessage, MessageRole, agglomerate_stream_deltas
+from smolagents.models import ApiModel, ChatMessage, MessageRole
 from smolagents.monitoring import Monitor, Timing
 
 from accord import EmbeddedResource, ImageContent, Session
@@ -52,6 +51,7 @@ from accord.types.session import StopReason
 from accord_bridges.bridge import BridgedAgent
 from accord_bridges.editor import editor_tools
 from accord_bridges.failures import is_bad_request
+from accord_bridges.frameworks.smolagents_replies import Model
 from accord_bridges.run import Run
 from accord_bridges.threads import Threads
 
@@ -93,7 +93,7 @@ class SmolagentsAgent(BridgedAgent):
         turn = _Turn(self, run, memory)
         agent = await turn.agent()
         before = len(agent.memory.steps)
-        work = _Work(turn, agent, run)
+        work = Work(turn, agent, run)
         images = _images(run)
         try:
             await turn.threads.run(partial(work.run, run.text, reset=False, images=images))
@@ -150,7 +150,7 @@ def _copy(target: MultiStepAgent) -> Any:
         for each in callbacks:
             own = each == target.monitor.update_metrics
             agent.step_callbacks.register(kind, agent.monitor.update_metrics if own else each)
-    agent.stream_outputs = False  # `_Model` streams, and more than this does
+    agent.stream_outputs = False  # `Model` streams, and more than this does
     if isinstance(target, CodeAgent):
         agent.python_executor = _Python(target)
     return agent
@@ -265,7 +265,7 @@ class _Turn:
         self.threads = Threads()
         self.ask_for: set[str] = set(settings.get("ask_for", ()))
         self.streams = bool(settings.get("stream", True))
-        self.works: list[_Work] = []
+        self.works: list[Work] = []
         self.members: list[AsyncExitStack] = []
         self._ids = itertools.count(1)
 
@@ -363,7 +363,7 @@ async def _call_mcp(server: Any, tool: str, arguments: dict[str, Any]) -> Any:
     return text
 
 
-class _Work:
+class Work:
     """One run of an agent, in threads: its events, its calls and its requests to the model."""
 
     def __init__(self, turn: _Turn, agent: Any, run: Run) -> None:
@@ -384,7 +384,7 @@ class _Work:
         self._has_failed = False
         self._run = agent.run
         agent.run = self.run
-        agent.model = _Model(agent.model, self)
+        agent.model = Model(agent.model, self)
         agent.managed_agents = {n: _Member(m, self) for n, m in agent.managed_agents.items()}
         if isinstance(agent, ToolCallingAgent):
             self._execute = agent.execute_tool_call
@@ -549,7 +549,7 @@ class _Work:
         run = self.threads.ask(self._open, stack, name, str(task))
         agent = _copy(target)
         try:
-            _Work(self.turn, agent, run)
+            Work(self.turn, agent, run)
             return type(target).__call__(agent, task, **more)
         finally:
             _cleanup(agent)
@@ -563,7 +563,7 @@ class _Work:
 class _Member:
     """A managed agent, which is a copy in each call."""
 
-    def __init__(self, target: Any, work: _Work) -> None:
+    def __init__(self, target: Any, work: Work) -> None:
         self._target, self._work = target, work
 
     def __getattr__(self, name: str) -> Any:
@@ -576,7 +576,7 @@ class _Member:
 class _Python:
     """The Python of a `CodeAgent`: that of a session, which the work of a turn uses."""
 
-    work: _Work
+    work: Work
 
     def __init__(self, target: CodeAgent) -> None:
         own: Any = target.python_executor
@@ -613,204 +613,7 @@ class _Python:
                 count["counter"] = sys.maxsize
 
 
-# What the model says.
-
-
-class _Model:
-    """The model of an agent; what it says is shown as it arrives."""
-
-    def __init__(self, model: Any, work: _Work) -> None:
-        self._model, self._work = model, work
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
-
-    def generate(self, messages: Any, stop_sequences: Any = None, **more: Any) -> Any:
-        work = self._work
-        said = _said(work, stop_sequences)
-        more["stop_sequences"] = stop_sequences
-        message = work.threads.work(partial(self._ask, said, messages, more))
-        if (used := message.token_usage) is not None:
-            counts = {"input": used.input_tokens, "output": used.output_tokens}
-            work.post(partial(work.shown.used, **counts))
-        return message
-
-    __call__ = generate
-
-    def _ask(self, said: _Said, messages: Any, more: dict[str, Any]) -> Any:
-        model = self._model
-        structured = more.get("response_format") is not None
-        if structured or not self._work.turn.streams or not hasattr(model, "generate_stream"):
-            message = model.generate(messages, **more)
-            said.whole(message)
-            return message
-        deltas: list[Any] = []
-        stream = model.generate_stream(messages, **more)
-        try:
-            for delta in stream:
-                deltas.append(delta)
-                said.add(delta)
-        finally:
-            if inspect.isgenerator(stream):
-                stream.close()
-        said.end()
-        return agglomerate_stream_deltas(deltas)
-
-
-def _said(work: _Work, stop_sequences: Any) -> _Said:
-    """Return what shows a reply: to a plan, to a step, or to the last request of all."""
-    if stop_sequences is None:
-        return _Said(work, work.shown.say, is_answer=True)
-    if "<end_plan>" in stop_sequences:
-        return _Said(work, work.shown.think)
-    if not isinstance(work.agent, CodeAgent):
-        return _Said(work, work.shown.say)
-    return _Code(work, work.shown.think)
-
-
-class _Said:
-    """Shows one reply of the model."""
-
-    def __init__(self, work: _Work, show: Callable[..., Any], *, is_answer: bool = False) -> None:
-        self._work, self._post, self._show = work, work.post, show
-        self._is_answer = is_answer
-        self._calls: dict[int, str | _Answer] = {}
-        work.said = work.told = ""
-        work.streamed = []
-        self._post(work.shown.message, work.turn.new_id("message"))
-
-    def add(self, delta: Any) -> None:
-        """Show a delta."""
-        if delta.content:
-            self.text(delta.content)
-        for call in delta.tool_calls or ():
-            self._add_call(call)
-
-    def text(self, text: str) -> None:
-        if self._is_answer:
-            self._work.said += text
-        else:
-            self._work.told += text
-        self._post(self._show, text)
-
-    def whole(self, message: Any) -> None:
-        """Show a reply that has not been streamed."""
-        if isinstance(message.content, str) and message.content:
-            self.text(message.content)
-        self.end()
-
-    def end(self) -> None:
-        """Show what was held back."""
-
-    def _add_call(self, delta: Any) -> None:
-        work, function = self._work, delta.function
-        call = self._calls.get(delta.index)
-        if call is None:
-            if function is None or not function.name:
-                return
-            if function.name == "final_answer" and work.streams_answer:
-                call = _Answer()
-            elif work.is_shown(function.name):
-                call = work.turn.new_id("call")
-                work.streamed.append(call)
-                self._post(work.shown.begin_call, call, function.name)
-            else:
-                call = ""
-            self._calls[delta.index] = call
-        if function is None or not function.arguments:
-            return
-        if isinstance(call, _Answer):
-            if text := call.add(function.arguments):
-                work.said += text
-                self._post(work.shown.say, text)
-        elif call:
-            self._post(work.shown.add_arguments, call, function.arguments)
-
-
-class _Code(_Said):
-    """Shows a reply of a `CodeAgent`: the text before the code; the code is shown as a call."""
-
-    _PREFIX = "Thought:"
-
-    def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, **more)
-        self._marks = (self._work.agent.code_block_tags[0], "```py")
-        self._held = ""
-        self._is_first = True
-        self._is_code = False
-
-    def text(self, text: str) -> None:
-        if self._is_code:
-            return
-        self._held += text
-        if self._is_first:
-            start = self._held.lstrip()
-            if len(start) < len(self._PREFIX) and self._PREFIX.startswith(start):
-                return
-            self._held = start.removeprefix(self._PREFIX).lstrip()
-            self._is_first = False
-        held = self._held
-        at = min((n for n in map(held.find, self._marks) if n >= 0), default=-1)
-        if at >= 0:
-            self._is_code = True
-            self._held = ""
-            self._tell(held[:at].rstrip())
-            return
-        kept = max(_overlap(held, mark) for mark in self._marks)
-        kept += len(held) - kept - len(held[: len(held) - kept].rstrip())
-        self._held = held[len(held) - kept :]
-        self._tell(held[: len(held) - kept])
-
-    def whole(self, message: Any) -> None:
-        content = message.content
-        with suppress(TypeError, ValueError, KeyError):  # `use_structured_outputs_internally`
-            content = json.loads(content)["thought"]
-        if isinstance(content, str):
-            self.text(content)
-        self.end()
-
-    def end(self) -> None:
-        held, self._held = self._held.rstrip(), ""
-        if not self._is_code:
-            self._tell("" if self._is_first and self._PREFIX.startswith(held) else held)
-
-    def _tell(self, text: str) -> None:
-        if text:
-            self._post(self._show, text)
-
-
-def _overlap(text: str, mark: str) -> int:
-    """Return how many characters at the end of a text may be the beginning of a mark."""
-    return next((n for n in range(len(mark) - 1, 0, -1) if text.endswith(mark[:n])), 0)
-
-
-class _Answer:
-    """The final answer while the model writes it, as the JSON of arguments."""
-
-    _START = re.compile(r'\s*\{\s*"answer"\s*:\s*"')
-    _WHOLE = re.compile(
-        r'(?:[^"\\]|\\["\\/bfnrt]|\\u(?![dD][89abAB])[0-9a-fA-F]{4}'
-        r"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})*"
-    )
-
-    def __init__(self) -> None:
-        self._held = ""
-        self._is_in = False
-
-    def add(self, piece: str) -> str:
-        """Return the text that is complete with this piece of JSON."""
-        self._held += piece
-        if not self._is_in:
-            if (start := self._START.match(self._held)) is None:
-                return ""
-            self._is_in = True
-            self._held = self._held[start.end() :]
-        elif self._held[:1] == '"':
-            return ""
-        found = self._WHOLE.match(self._held)
-        assert found is not None, "it matches nothing, too"
-        self._held = self._held[found.end() :]
-        return str(json.loads(f'"{found.group()}"', strict=False))
+# How results and plans are shown.
 
 
 def _output(value: Any) -> Any:
