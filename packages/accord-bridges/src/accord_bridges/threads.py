@@ -196,13 +196,6 @@ class Threads:
                 self.stop()
 
 
-async def in_thread(function: Callable[[], T]) -> T:
-    """Return what a function returns that runs in a thread; a cancel leaves it behind."""
-    answer: Future[T] = Future()
-    _start(partial(contextvars.copy_context().run, function), answer)
-    return await asyncio.wrap_future(answer)
-
-
 def _start(function: Callable[[], Any], answer: Future[Any]) -> None:
     """Run a function in a thread that ends with the process."""
 

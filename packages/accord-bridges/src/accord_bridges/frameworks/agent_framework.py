@@ -192,8 +192,10 @@ class _Turn:
         self.stop_reason: StopReason | None = None
         self._given: list[Any] = []
         self._updates: list[Any] = []
-        self._message_id: str | None = None
+        self._message_id: str | None = ""
+        self._number = 0
         self._said: list[str] = []
+        self._thought: list[str] = []
         self._used: dict[str, Any] = {}
 
     async def work(self, given: list[Any], more: dict[str, Any]) -> list[Any]:
@@ -207,10 +209,11 @@ class _Turn:
             async for update in stream:
                 updates.append(update)
                 for content in update.contents:
-                    if content.type == "text" and content.merge_mode is None:
-                        self._begin_message(update)
-                        self._said.append(content.text)
-                        await say(content.text)
+                    if content.type == "text" and content.merge_mode != "replace":
+                        if text := content.text:
+                            self._begin_message(update.message_id)
+                            self._said.append(text)
+                            await say(text)
                     elif content.type == "function_approval_request":
                         asked.append(content)
                     else:
@@ -224,32 +227,43 @@ class _Turn:
         self._given, self._updates = [], []
         return [Message("user", [await self._decide(each) for each in asked])] if asked else []
 
-    def _begin_message(self, update: Any) -> None:
-        if update.message_id != self._message_id:
-            self._message_id = update.message_id
+    def _begin_message(self, message_id: str | None) -> None:
+        """Start a message if the framework has; after results of tools, it always has."""
+        if message_id != self._message_id:
+            self._message_id = message_id
+            self._number += 1
             self._said.clear()
-        self.run.message(update.message_id or update.response_id)
+            self._thought.clear()
+        self.run.message(f"message-{self._number}")
+
+    async def _replace(self, said: list[str], text: str, show: Callable[[str], Any]) -> None:
+        """Show a whole text: what is new in it, or all of it if it begins in another way."""
+        before = "".join(said)
+        if before and not text.startswith(before):
+            self._number += 1
+            self.run.message(f"message-{self._number}")
+            before = ""
+        said[:] = [text]
+        if rest := text[len(before) :]:
+            await show(rest)
 
     async def _show(self, update: Any, content: Any) -> None:
         run = self.run
         match content.type:
-            case "text":  # that replaces what was said
-                self._begin_message(update)
-                said = "".join(self._said)
-                text = content.text
-                if said and not text.startswith(said):
-                    run.message(f"{update.message_id}, replaced")
-                    said = ""
-                self._said[:] = [text]
-                if rest := text[len(said) :]:
-                    await run.say(rest)
-            case "text_reasoning":
-                if content.text and content.merge_mode is None:
-                    self._begin_message(update)
+            case "text" if content.text:  # the whole, after its deltas or instead of them
+                self._begin_message(update.message_id)
+                await self._replace(self._said, content.text, run.say)
+            case "text_reasoning" if content.text:
+                self._begin_message(update.message_id)
+                if content.merge_mode == "replace":
+                    await self._replace(self._thought, content.text, run.think)
+                else:
+                    self._thought.append(content.text)
                     await run.think(content.text)
             case "function_call":
                 await self._show_call(content)
             case "function_result":
+                self._message_id = ""  # the next message is another one
                 failed = content.exception is not None
                 await run.end_call(
                     content.call_id, _output(content), outcome="failed" if failed else "completed"
