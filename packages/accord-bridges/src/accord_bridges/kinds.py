@@ -47,6 +47,8 @@ KINDS: tuple[Kind, ...] = (
         "ClaudeAgentOptions ClaudeSDKClient",
         "claude_agent_sdk:ClaudeAgent",
     ),
+    _kind("smolagents", "smolagents", "MultiStepAgent", "smolagents:SmolagentsAgent"),
+    _kind("agent-framework", "agent_framework", "BaseAgent", "agent_framework:AgentFrameworkAgent"),
 )
 _OPENAI_API = "accord_bridges.frameworks.openai_api:OpenAiApiAgent"
 

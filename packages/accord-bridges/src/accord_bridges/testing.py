@@ -140,6 +140,7 @@ class BridgeContract:
         """
         script = script if isinstance(script, Script) else Script(*script)
         before = asyncio.all_tasks()
+        self.tools.released.clear()  # set by the connection before
         unknown = self.can - ABILITIES
         assert not unknown, f"can={sorted(unknown)}: expected names of {sorted(ABILITIES)}"
         here, there = pair()
