@@ -79,6 +79,13 @@ class _Update(Struct):
     meta: Raw | UnsetType = field(name="_meta", default=UNSET)
 
 
+class _UpdateFrame(Struct):
+    """An update, which is nearly every frame of an agent."""
+
+    method: Literal["session/update"]
+    params: _Update
+
+
 class _Result(Struct):
     message_id: Any = field(name="messageId", default=None)
 
@@ -86,6 +93,7 @@ class _Result(Struct):
 _head = msgspec.json.Decoder(_Head)
 _heads = msgspec.json.Decoder(list[_Head])
 _update = msgspec.json.Decoder(_Update)
+_update_frame = msgspec.json.Decoder(_UpdateFrame)
 _result = msgspec.json.Decoder(_Result)
 
 
@@ -115,8 +123,13 @@ class AgentFrames:
                     elif head.method == STEERING:
                         self._steering_id = head.id
             return
-        for head in _decoded(frame):
-            self._received(head)
+        try:
+            found = _update_frame.decode(frame).params
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            for head in _decoded(frame):
+                self._received(head)
+        else:
+            self._on_update(found.session_id, found.update, found.meta)
 
     def _received(self, head: _Head) -> None:
         if head.method == "session/update" and head.params is not UNSET:
