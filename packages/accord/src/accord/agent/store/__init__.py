@@ -162,6 +162,10 @@ class OwnedSession:
         """Stop being the writer."""
 
 
+class _MemorySession(OwnedSession):
+    is_batched: ClassVar[bool] = True
+
+
 class MemoryStore(SessionStore):
     """Stores sessions in memory, until the process ends."""
 
@@ -177,6 +181,9 @@ class MemoryStore(SessionStore):
 
     async def get(self, session_id: str) -> StoredSession | None:
         return self._sessions.get(session_id)
+
+    async def own(self, session_id: str, lost: Callable[[], None]) -> OwnedSession:
+        return _MemorySession(self, session_id)
 
     async def update(self, session: StoredSession) -> None:
         self._sessions[session.id]  # raises KeyError

@@ -11,9 +11,10 @@ from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from accord.agent.store import (
+    OwnedSession,
     COLUMNS,
     PAGE_ENTRIES,
     Archived,
@@ -52,6 +53,19 @@ CREATE TABLE entries (
 );
 CREATE INDEX entries_by_session ON entries (session_id, number);
 """
+
+
+class _SqliteSession(OwnedSession):
+    """Appends entries in one transaction."""
+
+    is_batched: ClassVar[bool] = True
+
+    def __init__(self, store: SqliteStore, session_id: str) -> None:
+        super().__init__(store, session_id)
+        self._sqlite = store
+
+    async def append(self, entries: Sequence[bytes]) -> None:
+        await self._sqlite.append_all(self.session_id, entries)
 
 
 class SqliteStore(SessionStore):
@@ -105,15 +119,26 @@ class SqliteStore(SessionStore):
         await self._quick(work)
 
     async def append(self, session_id: str, entry: bytes) -> None:
+        await self.append_all(session_id, (entry,))
+
+    async def append_all(self, session_id: str, entries: Sequence[bytes]) -> None:
+        """Append entries, all or none."""
+
         def work(db: sqlite3.Connection) -> None:
+            insert = "INSERT INTO entries (session_id, entry) VALUES (?, ?)"
             try:
-                db.execute(
-                    "INSERT INTO entries (session_id, entry) VALUES (?, ?)", (session_id, entry)
-                )
+                if len(entries) == 1:  # one statement is a transaction
+                    db.execute(insert, (session_id, entries[0]))
+                else:
+                    with _transaction(db):
+                        db.executemany(insert, [(session_id, entry) for entry in entries])
             except sqlite3.IntegrityError:
                 raise KeyError(session_id) from None
 
         await self._quick(work)
+
+    async def own(self, session_id: str, lost: Callable[[], None]) -> OwnedSession:
+        return _SqliteSession(self, session_id)
 
     async def read(self, session_id: str) -> list[bytes]:
         return [entry async for page in self.read_pages(session_id) for entry in page]
