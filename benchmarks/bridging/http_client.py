@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 
 TEXT = b'"content":'
-DONE = b"[DONE]"
+_SESSION = "acp-session-id"
 _TIMEOUT_S = 120.0
 
 
@@ -25,10 +25,19 @@ class Answer:
     first_s: float = 0.0  # until the first chunk with text
     all_s: float = 0.0
     chunks: int = 0
+    session: str | None = None  # to continue it by a header, in ours
     tail: bytes = field(default=b"", repr=False)
 
 
-def request(port: int, model: str, prompt: str, *, stream: bool = True, token: str = "") -> bytes:
+def request(
+    port: int,
+    model: str,
+    prompt: str,
+    *,
+    stream: bool = True,
+    token: str = "",
+    session: str | None = None,
+) -> bytes:
     """Return the bytes of a request, after which the server closes the connection."""
     messages = [{"role": "user", "content": prompt}]
     body = json.dumps({"model": model, "messages": messages, "stream": stream}).encode()
@@ -39,6 +48,7 @@ def request(port: int, model: str, prompt: str, *, stream: bool = True, token: s
         "Content-Type: application/json",
         f"Content-Length: {len(body)}",
         "Connection: close",
+        *([] if session is None else [f"{_SESSION}: {session}"]),
     )
     return "\r\n".join(head).encode() + b"\r\n\r\n" + body
 
@@ -74,15 +84,22 @@ class _Reader:
         self._first = 0.0
         self._chunks = 0
         self._status = 0
+        self._session: str | None = None
+        self._tail = b""
         self._rest = b""  # may be the beginning of a mark
 
     def take(self, data: bytes) -> None:
         data = self._rest + data
         if not self._status:
-            if b"\r\n" not in data:
+            head = data.partition(b"\r\n\r\n")[0]
+            if len(head) == len(data):
                 self._rest = data
                 return
-            self._status = int(data.split(b" ", 2)[1])
+            self._status = int(head.split(b" ", 2)[1])
+            for line in head.decode().split("\r\n"):
+                name, _, value = line.partition(":")
+                if name.lower() == _SESSION:
+                    self._session = value.strip()
         found = data.count(TEXT) - data.count(TEXT + b'""') - data.count(TEXT + b' ""')
         whole = data.rfind(b"\n") + 1
         if whole < len(data):
@@ -96,4 +113,5 @@ class _Reader:
 
     def answer(self) -> Answer:
         took = time.perf_counter() - self._began
-        return Answer(self._status, self._first or took, took, self._chunks, self._tail)
+        first = self._first or took
+        return Answer(self._status, first, took, self._chunks, self._session, self._tail)

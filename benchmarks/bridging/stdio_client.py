@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import machine
+
 _CHUNK = b'"agent_message_chunk"'
 
 
@@ -66,6 +68,10 @@ class StdioAgent:
                     if "error" in answer:
                         raise RuntimeError(f"{method}: {answer['error']}")
                     return answer["result"], chunks
+
+    def cpu_s(self) -> float:
+        """Return the processor time of the process so far."""
+        return machine.cpu_s(self._process.pid)
 
     def _tail(self) -> str:
         self._log.seek(0)
