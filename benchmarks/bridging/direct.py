@@ -1,4 +1,4 @@
-"""Turns of the same agent without a gateway: python direct.py TURNS ASKS COMMAND…
+"""Turns of the same agent without a gateway: python direct.py TURNS ASKS COMMAND….
 
 Prints JSON, in milliseconds: `turn` of a session that is open, `ask` of `accord.ask`, which starts
 the agent each time.

@@ -48,7 +48,8 @@ class StdioAgent:
     def _call(self, method: str, params: Any) -> tuple[Any, int]:
         self._ids += 1
         message = {"jsonrpc": "2.0", "id": self._ids, "method": method, "params": params}
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(message).encode() + b"\n")
         self._process.stdin.flush()
         chunks = 0
@@ -79,7 +80,8 @@ class StdioAgent:
 
     def close(self) -> None:
         """End the agent."""
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
         try:
             self._process.wait(10)

@@ -27,7 +27,7 @@ from accord.errors import AccordError, RequestError
 from accord.remote.access import Principal
 from accord_bridges.gateways.caller_tools import CallerTool, CallerTools
 from accord_terminal.sessions.named import CALL, SharedSession, joined_session
-from accord_terminal.sessions.owners import running_owner, transport_to
+from accord_terminal.sessions.owners import compile_types, running_owner, transport_to
 from accord_terminal.sessions.records import (
     Approvals,
     Record,
@@ -536,6 +536,7 @@ class AgentSessions:
     async def _warm_up(self, pool: deque[Conversation], conversation: Conversation) -> None:
         try:
             await conversation.connected()
+            compile_types(conversation.record.protocol or 1)
         except AccordError as error:
             log.warning("! the agent %s could not be started: %s", conversation.record.agent, error)
             if conversation in pool:
