@@ -52,7 +52,11 @@ def compile_types(version: int) -> None:
     from accord.wire.codec import decoder
 
     types: Any = v1 if version == 1 else v2
-    decoder(v1.SessionNotification if version == 1 else v2.UpdateSessionNotification)
+    decode = decoder(v1.SessionNotification if version == 1 else v2.UpdateSessionNotification)
+    if version == 2:
+        for state in ("running", "idle"):  # each is compiled when it is decoded
+            update = {"sessionUpdate": "state_update", "state": state}
+            decode(msgspec.json.encode({"sessionId": "", "update": update}))
     decoder(types.PromptRequest)
     result_decoder(types.PromptResponse)
 

@@ -393,6 +393,9 @@ class Owner(OwnerState):
             ended = await self._run(prompt)
             self.queue.done()
             prompt.end(ended)
+            # In a thread: the clients, which have seen the entries, do not wait for the disk.
+            syncing = asyncio.get_running_loop().run_in_executor(None, self.journal.sync)
+            syncing.add_done_callback(_log_sync)
             self._watch_idle()
             if ended.code == AuthRequired.default_code and self._can_restart():
                 self.stop("the agent needs a login, and is started again after it")  # R-AUTH-18
@@ -432,7 +435,6 @@ class Owner(OwnerState):
         if ended.error is not None and ended.code != AuthRequired.default_code:
             ended.stderr = (await self.transport.lines_after(read)).stderr
         self.add(ended)
-        self.journal.sync()
         self._save_options()
         for content in () if turn is None else turn.unsent:  # what was said, and did not arrive
             names = [name for said, name in self._said if content[-len(said) :] == said]
@@ -579,6 +581,11 @@ def _subagent(parent: SessionView, session_id: str, levels: int) -> SubagentSess
 async def _cancel(turn: ClientTurn) -> None:
     with suppress(AccordError):  # the turn reports it
         await turn.cancel()
+
+
+def _log_sync(syncing: asyncio.Future[None]) -> None:
+    if not syncing.cancelled() and (error := syncing.exception()) is not None:
+        log.warning("! the journal may not survive a power failure: %s", error)
 
 
 def _copied(meta: Raw | UnsetType) -> Raw | UnsetType:
