@@ -46,7 +46,7 @@ REQUEST_MS = 5.0
 FLAT_MB = 8.0
 DELTAS = 3_000
 CHUNKS_AT_ONCE = 50_000
-SESSIONS = 200
+SESSIONS = int(os.environ.get("SESSIONS", "200"))
 
 # The frameworks: the kind of the agent, and what its environment has.
 FRAMEWORKS: dict[str, tuple[str, ...]] = {

@@ -71,17 +71,19 @@ class Processes:
         return found
 
     def memory_mb(self) -> float:
-        """Return the resident memory of the gateway itself."""
-        return sum(machine.memory_mb(pid) for pid in self.pids if self._kind(pid) == "gateway")
+        """Return the resident memory of the gateway itself, which was started last."""
+        return machine.memory_mb(self._started[-1].pid)
 
     def _kind(self, pid: int) -> str:
+        if pid == self._started[-1].pid:
+            return "gateway"
+        if pid in (one.pid for one in self._started):
+            return "server"
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             if any(b"owner.program" in word for word in words):
                 return "owner"
-            if b"serve" not in words and b"gateway" not in words and words[1].endswith(b"agent.py"):
-                return "agent"
-            return "server" if b"serve" in words else "gateway"
+            return "agent" if any(word.endswith(b"agent.py") for word in words) else "guardian"
         return "gone"
 
     def go_first(self) -> None:

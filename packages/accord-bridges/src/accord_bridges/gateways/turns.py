@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from accord import ContentBlock, TokenUsage
 from accord.client.events import Event, PermissionRequest
+from accord.client.transcript import forget_items
 from accord.errors import AccordError, RequestError
 from accord.remote.access import Principal
 from accord_bridges.gateways.caller_tools import CallerTool, CallerTools
@@ -229,6 +230,7 @@ class Exchange:
             async for event in turn:
                 await self._put(event)
         self.stop_reason, self.usage = turn.stop_reason, turn.token_usage
+        forget_items(shared.session.transcript, 0)  # the journal has it
 
     async def decide(self, request: PermissionRequest) -> Decision:
         """Decide a permission that no rule decides: the caller does, or it is rejected."""
