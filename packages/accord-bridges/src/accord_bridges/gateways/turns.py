@@ -49,6 +49,7 @@ _GATHER_S = 0.1  # after a call of the caller's tool, for others that are made w
 _FORGET_S = 60.0  # a session is left when it had no turn for so long; its agent has `idle_s` more
 _LEAVE_S = 5.0
 _REFILL_S = 0.5
+_STARTS = max(8, 2 * (os.cpu_count() or 1))  # of an agent at the same time
 _HEADS = 100_000  # conversations that are found by their transcripts
 
 
@@ -274,7 +275,8 @@ class _Link:
         conversation = self._conversation
         store = conversation.sessions.store
         try:
-            opened = await transport_to(conversation.record, store)
+            async with conversation.sessions.starting(conversation.record.agent):
+                opened = await transport_to(conversation.record, store)
             record = conversation.record = store.read(conversation.id)
             async with joined_session(
                 record,
@@ -426,6 +428,7 @@ class AgentSessions:
         self.waiting: dict[str, Exchange] = {}
         """The exchanges that wait for their callers, by the ids of calls."""
         self._open: dict[str, Conversation] = {}
+        self._starting: dict[str, asyncio.Semaphore] = {}
         self._warm: dict[str, deque[Conversation]] = {}
         self._warming: set[asyncio.Task[None]] = set()
         self._tidying: asyncio.Task[None] | None = None
@@ -514,6 +517,10 @@ class AgentSessions:
                     await old.aclose()
                 if not old.requests:
                     del self._open[old.id]
+
+    def starting(self, agent: str) -> asyncio.Semaphore:
+        """Return what bounds the starts of an agent: of many at once, none would be soon ready."""
+        return self._starting.setdefault(agent, asyncio.Semaphore(_STARTS))
 
     # Sessions that are started before they are needed.
 

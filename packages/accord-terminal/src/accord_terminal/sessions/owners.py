@@ -43,8 +43,6 @@ def is_own_user(connection: socket.socket) -> bool:
     return uid == os.geteuid()
 
 
-
-
 def compile_types(version: int) -> None:
     """Compile what decodes the messages of a turn: 20 ms that its first one would take longer."""
     from accord import v1, v2

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from accord.agent.store import (
-    OwnedSession,
     COLUMNS,
     PAGE_ENTRIES,
     Archived,
+    OwnedSession,
     SessionPage,
     SessionStore,
     StoredSession,
