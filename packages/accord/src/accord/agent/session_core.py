@@ -65,6 +65,10 @@ class UpdateWriter(Protocol):
         """Write updates, durably when this returns."""
         ...
 
+    def write_now(self, updates: Sequence[Update]) -> bool:
+        """Write chunks of messages without waiting; return False if that is not possible now."""
+        ...
+
     async def release(self) -> None:
         """Stop writing."""
         ...
@@ -155,6 +159,8 @@ class BatchedOutput(StoredOutput):
         self._has_room = asyncio.Event()
         self._has_room.set()
         self._last: _Item | None = None  # in the queue, if it can take more text
+        self._flushing = False  # `_flush_texts` is due
+        self._congested = False  # the client reads slower
 
     def text_stream(
         self, stream: TextStream, message_id: str, send: Callable[[str], Awaitable[None]]
@@ -172,13 +178,51 @@ class BatchedOutput(StoredOutput):
             last.cost += cost
             self._waiting += cost
         else:
-            item = _Item(None, cost=cost, stream=stream, texts=[text])
-            self._add(item)
-            self._last = item
-        return self._waiting > _WAITING_CHARACTERS
+            self._last = item = _Item(None, cost=cost, stream=stream, texts=[text])
+            self._queue.append(item)
+            self._waiting += cost
+            if self._task is None and not self._flushing:
+                self._flushing = True
+                asyncio.get_running_loop().call_soon(self._flush_texts)
+        return self._congested or self._waiting > _WAITING_CHARACTERS
 
-    async def wait_for_room(self) -> None:
-        """Wait until less text waits for the store."""
+    def _flush_texts(self) -> None:
+        """Store and send what is in the queue, chunks only, without a task if that is possible."""
+        self._flushing = False
+        if self._task is not None or not self._queue:
+            return
+        batch = tuple(self._queue)
+        try:
+            if self._lock.locked() or not self._write_now(batch):
+                self._start()
+                return
+        except Exception as exc:  # noqa: BLE001  # of any store: the next call raises it
+            self._drop(exc)
+            return
+        self._last = None
+        self._queue.clear()
+        self._waiting = 0
+        self._has_room.set()
+        try:
+            for item in batch:
+                assert item.stream is not None, "the task sends others"
+                self._congested = item.stream.deliver_now(item.texts) or self._congested
+        except Exception as exc:  # noqa: BLE001  # as above
+            self._error = exc
+
+    def _write_now(self, batch: Sequence[_Item]) -> bool:
+        chunks: list[Update] = []
+        for item in batch:
+            if item.stream is None or not item.stream.is_free:
+                return False
+            chunks.append(cast("Update", item.stored()))
+        return self._writer.write_now(chunks)
+
+    async def wait_for_room(self, stream: TextStream | None = None) -> None:
+        """Wait until less text waits for the store, and until the client has read."""
+        if self._congested and stream is not None:
+            self._congested = False
+            await stream.wait()
         if self._waiting > _WAITING_CHARACTERS:
             self._has_room.clear()
             await self._has_room.wait()
@@ -201,7 +245,7 @@ class BatchedOutput(StoredOutput):
         self._raise_error()
 
     async def flush(self) -> None:
-        if self._task is not None:
+        if self._task is not None or self._queue:
             await self._wait(_Item(None))
         self._raise_error()
 
@@ -212,6 +256,8 @@ class BatchedOutput(StoredOutput):
             yield
 
     async def release(self) -> None:
+        if self._queue:
+            self._start()
         if self._task is not None:
             _, unfinished = await asyncio.wait([self._task], timeout=_FINISH_S)
             for task in unfinished:
@@ -233,6 +279,9 @@ class BatchedOutput(StoredOutput):
         self._last = None
         self._queue.append(item)
         self._waiting += item.cost
+        self._start()
+
+    def _start(self) -> None:
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="accord: stored output")
 
@@ -311,7 +360,19 @@ class StoredText:
 
     async def wait(self) -> None:
         """Wait while the store or the client is slower."""
-        await self._output.wait_for_room()
+        await self._output.wait_for_room(self._stream)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing else must be sent before a chunk."""
+        return self._stream.takes("")
+
+    def deliver_now(self, texts: Iterable[str]) -> bool:
+        """Send chunks that are stored; return whether the sender must wait before the next."""
+        must_wait = False
+        for text in texts:
+            must_wait = self._stream.send(text) or must_wait
+        return must_wait
 
     async def deliver(self, texts: Iterable[str]) -> None:
         """Send chunks that are stored."""

@@ -365,6 +365,10 @@ class SessionWriter:
                 case _:
                     pass
 
+    def write_now(self, updates: Sequence[Update]) -> bool:
+        """Append chunks of messages of the agent without waiting; return False if it cannot."""
+        return self._owned.append_now([encode_update(update) for update in updates])
+
     async def release(self) -> None:
         """Stop writing."""
         await self._owned.release()
