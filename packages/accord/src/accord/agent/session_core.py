@@ -119,6 +119,7 @@ class StoredOutput:
 
 _WAITING_CHARACTERS = 1 << 18  # of text that waits for the store, until its sender waits, too
 _CHUNK_COST = 64  # characters that a chunk counts in addition to its text
+_PAUSE_S = 0.002  # at least between two writes of chunks: those of a fast stream are few
 _FINISH_S = 5.0
 
 
@@ -160,6 +161,7 @@ class BatchedOutput(StoredOutput):
         self._has_room.set()
         self._last: _Item | None = None  # in the queue, if it can take more text
         self._flushing = False  # `_flush_texts` is due
+        self._next_flush = 0.0  # the earliest time
         self._congested = False  # the client reads slower
 
     def text_stream(
@@ -183,7 +185,11 @@ class BatchedOutput(StoredOutput):
             self._waiting += cost
             if self._task is None and not self._flushing:
                 self._flushing = True
-                asyncio.get_running_loop().call_soon(self._flush_texts)
+                loop = asyncio.get_running_loop()
+                if loop.time() < self._next_flush:
+                    loop.call_at(self._next_flush, self._flush_texts)
+                else:
+                    loop.call_soon(self._flush_texts)
         return self._congested or self._waiting > _WAITING_CHARACTERS
 
     def _flush_texts(self) -> None:
@@ -199,6 +205,7 @@ class BatchedOutput(StoredOutput):
         except Exception as exc:  # noqa: BLE001  # of any store: the next call raises it
             self._drop(exc)
             return
+        self._next_flush = asyncio.get_running_loop().time() + _PAUSE_S
         self._last = None
         self._queue.clear()
         self._waiting = 0
