@@ -23,11 +23,12 @@ from msgspec import Struct
 
 from accord import ContentBlock, TokenUsage
 from accord.client.events import Event, PermissionRequest
+from accord.client.transcript import forget_items
 from accord.errors import AccordError, TransportError
 from accord.remote.access import Principal
 from accord_bridges.gateways.caller_tools import CallerTool, CallerTools
 from accord_terminal.sessions.named import CALL, SharedSession, joined_session
-from accord_terminal.sessions.owners import running_owner, transport_to
+from accord_terminal.sessions.owners import compile_types, running_owner, transport_to
 from accord_terminal.sessions.records import (
     Approvals,
     Record,
@@ -49,6 +50,7 @@ _FORGET_S = 60.0  # a session is left when it had no turn for so long; its agent
 _LEAVE_S = 5.0
 _DIES_S = 1.0  # for the owner of a session to end after its agent, whose turn has failed
 _REFILL_S = 0.5
+_STARTS = max(8, 2 * (os.cpu_count() or 1))  # of an agent at the same time
 _HEADS = 100_000  # conversations that are found by their transcripts
 
 
@@ -229,6 +231,7 @@ class Exchange:
             async for event in turn:
                 await self._put(event)
         self.stop_reason, self.usage = turn.stop_reason, turn.token_usage
+        forget_items(shared.session.transcript, 0)  # the journal has it
 
     async def decide(self, request: PermissionRequest) -> Decision:
         """Decide a permission that no rule decides: the caller does, or it is rejected."""
@@ -275,7 +278,8 @@ class _Link:
         conversation = self._conversation
         store = conversation.sessions.store
         try:
-            opened = await transport_to(conversation.record, store)
+            async with conversation.sessions.starting(conversation.record.agent):
+                opened = await transport_to(conversation.record, store)
             record = conversation.record = store.read(conversation.id)
             async with joined_session(
                 record,
@@ -436,6 +440,7 @@ class AgentSessions:
         self.waiting: dict[str, Exchange] = {}
         """The exchanges that wait for their callers, by the ids of calls."""
         self._open: dict[str, Conversation] = {}
+        self._starting: dict[str, asyncio.Semaphore] = {}
         self._warm: dict[str, deque[Conversation]] = {}
         self._warming: set[asyncio.Task[None]] = set()
         self._tidying: asyncio.Task[None] | None = None
@@ -525,6 +530,10 @@ class AgentSessions:
                 if not old.requests:
                     del self._open[old.id]
 
+    def starting(self, agent: str) -> asyncio.Semaphore:
+        """Return what bounds the starts of an agent: of many at once, none would be soon ready."""
+        return self._starting.setdefault(agent, asyncio.Semaphore(_STARTS))
+
     # Sessions that are started before they are needed.
 
     def start_warm(self) -> None:
@@ -548,6 +557,7 @@ class AgentSessions:
     async def _warm_up(self, pool: deque[Conversation], conversation: Conversation) -> None:
         try:
             await conversation.connected()
+            compile_types(conversation.record.protocol or 1)
         except AccordError as error:
             log.warning("! the agent %s could not be started: %s", conversation.record.agent, error)
             if conversation in pool:
