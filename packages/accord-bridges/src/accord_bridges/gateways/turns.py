@@ -26,6 +26,7 @@ from accord.client.elicitation import ElicitationForm, FormValues
 from accord.client.events import Event, PermissionRequest
 from accord.errors import AccordError, RequestError
 from accord.remote.access import Principal
+from accord.types.session import AvailableCommand
 from accord_bridges.gateways.caller_tools import CallerTool, CallerTools
 from accord_terminal.sessions.named import CALL, SharedSession, joined_session
 from accord_terminal.sessions.owners import running_owner, transport_to
@@ -292,6 +293,11 @@ class _Link:
         """Return the session when it is open. Raises what `joined_session` raises."""
         return await asyncio.shield(self._ready)
 
+    @property
+    def commands(self) -> Sequence[AvailableCommand]:
+        is_open = self._ready.done() and not self._ready.cancelled() and not self._ready.exception()
+        return self._ready.result().session.transcript.commands if is_open else ()
+
     async def aclose(self) -> None:
         self._stop.set()
         await asyncio.wait([self._task], timeout=_LEAVE_S)
@@ -349,6 +355,11 @@ class Conversation:
     def id(self) -> str:
         """The id of the session, also for `accord session`."""
         return self.record.id
+
+    @property
+    def commands(self) -> Sequence[AvailableCommand]:
+        """The slash commands of the agent, as far as it has told them to this connection."""
+        return () if self._link is None else self._link.commands
 
     def start(
         self,
@@ -533,7 +544,9 @@ class AgentSessions:
     def made_for(self, principal: Principal, limit: int) -> list[Record]:
         """Return the sessions that were made here for a principal, those used last first."""
         found: list[Record] = []
-        for session_id in self._heads.sessions_of(None if principal.all_sessions else principal.name):
+        for session_id in self._heads.sessions_of(
+            None if principal.all_sessions else principal.name
+        ):
             with suppress(SessionsError):
                 record = self.store.read(session_id)
                 if not record.closed:
