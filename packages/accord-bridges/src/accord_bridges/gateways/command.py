@@ -162,7 +162,7 @@ def command(
             return [f"Serving {names} on {address}: " + ", ".join(places[one] for one in protocols)]
         found = {
             "openai": f"  OpenAI API:  OPENAI_BASE_URL={address}/v1  OPENAI_API_KEY=the token",
-            "mcp": f"  MCP:         {address}/mcp  with the header Authorization: Bearer, the token",
+            "mcp": f"  MCP:         {address}/mcp  Authorization: Bearer, then the token",
         }
         return [f"Serving {names} on {address}", *(found[one] for one in protocols)]
 

@@ -15,7 +15,7 @@ import sqlite3
 import sys
 from base64 import b64encode
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Annotated, Any, TypeAlias, TypeVar, cast
 
@@ -29,7 +29,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError, NoBackChannelError
 from msgspec import Meta, Struct
 
-from accord.client.elicitation import ElicitationForm, FormValues, form_error
+from accord.client.elicitation import ElicitationForm, form_error
 from accord.client.events import (
     CommandsChanged,
     ContentChunk,
@@ -167,8 +167,8 @@ def _input_schema(arguments: type[Struct], agents: list[str]) -> dict[str, Any]:
     [found] = msgspec.json.schema(arguments)["$defs"].values()
     properties: dict[str, Any] = found["properties"]
     for one in properties.values():  # an argument is left out instead of null
-        kinds = one.pop("anyOf", ())
-        one.update(next((kind for kind in kinds if kind.get("type") != "null"), {}))
+        kinds: list[dict[str, Any]] = one.pop("anyOf", [])
+        one.update(*(kind for kind in kinds if kind.get("type") != "null"))
         one.pop("default", None)
     if "agent" in properties:
         properties["agent"]["enum"] = agents
@@ -310,8 +310,8 @@ class _Turn:
         return [*enumerate([*self.lines][len(self.lines) - fresh :], self.told - fresh + 1)]
 
     @contextmanager
-    def attended(self, leave_s: float) -> Iterator[None]:
-        """During the block a call waits for the turn, which is cancelled `leave_s` after the last."""
+    def attended(self, leave_s: float) -> Generator[None]:
+        """A call waits for the turn, which is cancelled if there is none for `leave_s` seconds."""
         self.calls += 1
         if self._left is not None:
             self._left.cancel()
@@ -477,7 +477,7 @@ class McpGateway:
 
         self._sessions = sessions
         self._turns: dict[str, _Turn] = {}
-        self._posts: set[object] = set()
+        self._posts: set[asyncio.Future[None]] = set()
         self._stop = asyncio.Event()
         self._managing: asyncio.Task[None] | None = None
         self._database = sessions.database
@@ -533,13 +533,14 @@ class McpGateway:
             return event
 
         of_caller = {**scope, "user": AuthenticatedUser(token), _CALL: left}
-        post = object()
+        post: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if scope["method"] == "POST":
             self._posts.add(post)
         try:
             await self._manager.handle_request(of_caller, watched, send)
         finally:
             left.set()
+            post.set_result(None)
             self._posts.discard(post)
 
     async def _manage(self, ready: asyncio.Future[None]) -> None:
@@ -559,10 +560,8 @@ class McpGateway:
         turns = [*self._turns.values()]
         self._turns.clear()
         await asyncio.gather(*(turn.aclose() for turn in turns))
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_CLOSE_S):
-                while self._posts:
-                    await asyncio.sleep(0.01)
+        if self._posts:
+            await asyncio.wait(self._posts, timeout=_CLOSE_S)
         self._stop.set()
         if self._managing is not None:
             await asyncio.wait([self._managing])
@@ -663,9 +662,9 @@ class McpGateway:
                 f" open are: {open_now}"
             )
         form = found[0].form
-        if answer.values is not None:
-            if (wrong := form_error(form, answer.values)) is not None:
-                raise GatewayError(f"values: {wrong}; expected {_form_schema(form)}")
+        wrong = None if answer.values is None else form_error(form, answer.values)
+        if wrong is not None:
+            raise GatewayError(f"values: {wrong}; expected {_form_schema(form)}")
         turn.exchange.answer(found[0].id, answer.values)
         return await self._follow(context, turn, answer.seconds)
 

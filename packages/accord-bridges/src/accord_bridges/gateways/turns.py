@@ -173,7 +173,7 @@ class Exchange:
         self._changed.set()
 
     def answer(self, call_id: str, given: Any) -> None:
-        """Give what the caller's tool has returned, the id of the permission's option, or values."""
+        """Give what the caller's tool has returned, the id of an option, or the values of a form."""
         waiting = self._open.get(call_id)
         if waiting is not None and not waiting.done():
             waiting.set_result(given)
@@ -183,7 +183,7 @@ class Exchange:
         return call_id in self._open
 
     async def wait_closed(self, call_id: str) -> None:
-        """Wait until a question needs no answer: it was answered, here or elsewhere, or withdrawn."""
+        """Wait until a question needs no answer: somebody has answered, or it was withdrawn."""
         waiting = self._open.get(call_id)
         if waiting is not None:
             await asyncio.wait([waiting])
@@ -708,8 +708,9 @@ class _Heads:
     def sessions_of(self, principal: str | None) -> Iterable[str]:
         """Return the sessions of a principal, or of all."""
         rows = self._database.execute(
-            "SELECT session FROM heads WHERE ? IS NULL OR principal = ? ORDER BY at DESC LIMIT 1000",
-            (principal, principal),
+            "SELECT session FROM heads WHERE ?1 IS NULL OR principal = ?1"
+            " ORDER BY at DESC LIMIT 1000",
+            (principal,),
         )
         return [row[0] for row in rows]
 
