@@ -173,14 +173,15 @@ class Exchange:
         self._changed.set()
 
     def answer(self, call_id: str, given: Any) -> None:
-        """Give what the caller's tool has returned, the id of an option, or the values of a form."""
+        """Give the result of the caller's tool, the id of an option, or the values of a form."""
         waiting = self._open.get(call_id)
         if waiting is not None and not waiting.done():
             waiting.set_result(given)
 
     def is_open(self, call_id: str) -> bool:
         """Whether a call or a question waits for the caller."""
-        return call_id in self._open
+        waiting = self._open.get(call_id)
+        return waiting is not None and not waiting.done()
 
     async def wait_closed(self, call_id: str) -> None:
         """Wait until a question needs no answer: somebody has answered, or it was withdrawn."""
