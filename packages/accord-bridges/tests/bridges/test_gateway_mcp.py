@@ -165,47 +165,47 @@ async def test_answer_has_progress_text_files_and_session(state: Path, era: str)
     async def progress(number: float, _total: float | None, message: str | None) -> None:
         lines.append((number, message))
 
-    async with serving(state, approvals=Approvals(allow=("edit",))) as gate:
-        async with gate.client(era) as client:
-            result = await client.call_tool(
-                "ask",
-                {"agent": "painter", "prompt": "plan paint\npicture\nsay one\nedit\npid"},
-                progress_callback=progress,
-            )
-            first = found(result)
-            assert first["state"] == "completed"
-            assert first["stop_reason"] == "end_turn"
-            assert first["text"].startswith("one\n\nallowed")
-            assert first["changed_files"] == ["/notes.txt"]
-            assert (first["usage"]["input"], first["rejected"]) == (10, [])
-            assert [one.type for one in result.content] == ["text", "image", "text"]
-            assert f"session: {first['session']}" in text_of(result)
-            assert [number for number, _ in lines] == sorted({number for number, _ in lines})
-            texts = [line for _, line in lines]
-            assert "Plan, 1 of 2 done: paint" in texts
-            assert "Edit notes: completed" in texts
-            # The session goes on, is listed, and has a transcript.
-            again = await ask(client, "pid", session=first["session"])
-            assert first["text"].endswith(again["text"])
-            other = await ask(client, "say x", agent="other")
-            assert other["agent"] == "other"
-            listed = found(await client.call_tool("sessions", {}))["sessions"]
-            assert [(one["session"], one["agent"], one["state"]) for one in listed] == [
-                (other["session"], "other", "idle"),
-                (first["session"], "painter", "idle"),
-            ]
-            uri = f"accord://sessions/{first['session']}"
-            assert uri in [str(one.uri) for one in (await client.list_resources()).resources]
-            [transcript] = (await client.read_resource(uri)).contents
-            assert isinstance(transcript, types.TextResourceContents)
-            assert "plan paint" in transcript.text
-            assert "Edit notes" in transcript.text
-            # Slash commands.
-            [mine, _] = (await client.list_prompts()).prompts
-            assert (mine.name, mine.description) == ("painter.paint", "painter: Paint the shed.")
-            [message] = (await client.get_prompt("painter.paint", {"input": "red"})).messages
-            assert isinstance(message.content, types.TextContent)
-            assert '"prompt":"/paint red"' in message.content.text
+    allowing = Approvals(allow=("edit",))
+    async with serving(state, approvals=allowing) as gate, gate.client(era) as client:
+        result = await client.call_tool(
+            "ask",
+            {"agent": "painter", "prompt": "plan paint\npicture\nsay one\nedit\npid"},
+            progress_callback=progress,
+        )
+        first = found(result)
+        assert first["state"] == "completed"
+        assert first["stop_reason"] == "end_turn"
+        assert first["text"].startswith("one\n\nallowed")
+        assert first["changed_files"] == ["/notes.txt"]
+        assert (first["usage"]["input"], first["rejected"]) == (10, [])
+        assert [one.type for one in result.content] == ["text", "image", "text"]
+        assert f"session: {first['session']}" in text_of(result)
+        assert [number for number, _ in lines] == sorted({number for number, _ in lines})
+        texts = [line for _, line in lines]
+        assert "Plan, 1 of 2 done: paint" in texts
+        assert "Edit notes: completed" in texts
+        # The session goes on, is listed, and has a transcript.
+        again = await ask(client, "pid", session=first["session"])
+        assert first["text"].endswith(again["text"])
+        other = await ask(client, "say x", agent="other")
+        assert other["agent"] == "other"
+        listed = found(await client.call_tool("sessions", {}))["sessions"]
+        assert [(one["session"], one["agent"], one["state"]) for one in listed] == [
+            (other["session"], "other", "idle"),
+            (first["session"], "painter", "idle"),
+        ]
+        uri = f"accord://sessions/{first['session']}"
+        assert uri in [str(one.uri) for one in (await client.list_resources()).resources]
+        [transcript] = (await client.read_resource(uri)).contents
+        assert isinstance(transcript, types.TextResourceContents)
+        assert "plan paint" in transcript.text
+        assert "Edit notes" in transcript.text
+        # Slash commands.
+        [mine, _] = (await client.list_prompts()).prompts
+        assert (mine.name, mine.description) == ("painter.paint", "painter: Paint the shed.")
+        [message] = (await client.get_prompt("painter.paint", {"input": "red"})).messages
+        assert isinstance(message.content, types.TextContent)
+        assert '"prompt":"/paint red"' in message.content.text
 
 
 @pytest.mark.parametrize("era", ERAS)

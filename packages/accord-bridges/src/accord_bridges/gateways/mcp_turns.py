@@ -252,8 +252,7 @@ async def follow(
         with turn.attended():
             while not turn.has_ended:
                 news = turn.news
-                for number, line in turn.fresh_lines():
-                    await context.session.report_progress(number, message=line)
+                await _tell_progress(context, turn)
                 questions = turn.questions
                 if questions and elicits and not context.session.can_send_request:
                     turn.is_left = True
@@ -276,6 +275,7 @@ async def follow(
                     if not only_waits:
                         turn.exchange.cancel()
                     break
+        await _tell_progress(context, turn)
     except asyncio.CancelledError:
         if not only_waits:
             turn.exchange.cancel()
@@ -284,6 +284,11 @@ async def follow(
         for task in asking:
             task.cancel()
     return turn.result()
+
+
+async def _tell_progress(context: Context, turn: Turn) -> None:
+    for number, line in turn.fresh_lines():
+        await context.session.report_progress(number, message=line)
 
 
 async def _elicit(context: Context, turn: Turn, question: Question) -> None:
