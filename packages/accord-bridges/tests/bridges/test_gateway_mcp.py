@@ -248,7 +248,7 @@ async def test_forms_go_to_the_person_or_to_the_tool_answer(state: Path, era: st
             assert (await ask(client, "form"))["text"] == "declined"
         assert who.asked[0].message == "The agent painter asks: Which colour?"
         schema = who.asked[0].requested_schema["properties"]["colour"]
-        assert [one["const"] for one in schema["oneOf"]] == ["red", "blue"]
+        assert {one["const"] for one in schema["oneOf"]} == {"red", "blue"}
         async with gate.client(era) as client:
             asked = await ask(client, "form")
             assert asked["state"] == "input_required"
