@@ -20,7 +20,8 @@ import pytest
 
 pytest.importorskip("mcp", reason="the library `mcp` is not installed")
 
-from accord import ElicitationForm, FormValues, McpServerHttp, McpServerStdio
+from accord.client.elicitation import ElicitationForm, FormValues
+from accord.types.mcp import McpServerHttp, McpServerStdio
 from accord_terminal.sessions.named import open_session
 from accord_terminal.sessions.records import Store, has_owner
 from interop.real.test_real_tools import CONNECT_S, started
