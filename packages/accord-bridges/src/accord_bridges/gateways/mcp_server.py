@@ -150,12 +150,10 @@ class McpGateway:
             ready.set_result(None)
             await self._stop.wait()
 
-    async def serve_streams(self, read: Any, write: Any) -> None:
-        """Serve one client on the streams of a transport of the library, until it leaves."""
-        try:
+    async def serve_stdio(self) -> None:
+        """Serve one client on stdin and stdout until it leaves."""
+        async with stdio_server() as (read, write):
             await self._server.run(read, write, self._server.create_initialization_options())
-        finally:
-            await self.aclose()
 
     async def aclose(self) -> None:
         """Cancel the turns, let the calls return, and end the sessions of the transport."""
@@ -469,21 +467,22 @@ def serve_stdio(agents: Mapping[str, NamedAgent], settings: GatewaySettings) -> 
 
 async def _serve_stdio(sessions: AgentSessions) -> None:
     loop = asyncio.get_running_loop()
-    serving = asyncio.current_task()
-    assert serving is not None
+    stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         if sys.platform == "win32":
-            signal.signal(number, lambda *_: loop.call_soon_threadsafe(serving.cancel))
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.set))
         else:
-            loop.add_signal_handler(number, serving.cancel)
+            loop.add_signal_handler(number, stop.set)
     sessions.start_warm()
     gateway = McpGateway(sessions)
-    try:
-        async with stdio_server() as (read, write):
-            await gateway.serve_streams(read, write)
-    except asyncio.CancelledError:
-        await sessions.cancel_all(0)
-        # A thread of the library reads stdin; it would be waited for.
+    serving = asyncio.create_task(gateway.serve_stdio(), name="accord gateway stdio")
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    await gateway.aclose()
+    await sessions.cancel_all(0)
+    if not serving.done():
+        # A thread of the library reads stdin, and would be waited for.
         logging.shutdown()
         os._exit(0)
-    await sessions.cancel_all(0)
+    await serving
