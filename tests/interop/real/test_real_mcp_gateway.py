@@ -1,4 +1,4 @@
-"""Real agents ask another agent through `accord gateway`, their MCP server.
+"""Real agents ask another agent through `accord gateway`, their MCP server; real clients do, too.
 
 The person at the first agent decides what the other one may do, where the first one supports
 elicitation: claude-agent-acp does, Qwen Code does not.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -24,7 +25,8 @@ from accord.client.elicitation import ElicitationForm, FormValues
 from accord.types.mcp import McpServerHttp, McpServerStdio
 from accord_terminal.sessions.named import open_session
 from accord_terminal.sessions.records import Store, has_owner
-from interop.real.test_real_tools import CONNECT_S, started
+from interop.real.test_real_tools import CONNECT_S, MODULES, started
+from interop.turns import python
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -110,3 +112,76 @@ async def test_agent_asks_another_agent(name: str, transport: str, state: Path) 
         assert asked == []
         assert "rejectedDONE" in text
         assert "Edit notes" in text
+
+
+def needed(program: str, path: Path | None) -> str:
+    """Return the path of a program; without it the test is skipped, or fails if it must run."""
+    if path is not None and path.exists():
+        return str(path)
+    why = f"{program} is missing: run tests/interop/install.sh real"
+    if os.environ.get("ACCORD_REQUIRE_INTEROP") == "1":
+        pytest.fail(why)
+    pytest.skip(why)
+
+
+def newest_node() -> Path | None:
+    """Return that of the package `node`, which may be newer than this machine's."""
+    own, found = MODULES / ".bin/node", shutil.which("node")
+    return own if own.exists() else None if found is None else Path(found)
+
+
+async def output(*command: str) -> tuple[int | None, str, str]:
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        async with asyncio.timeout(2 * START_S):
+            out, err = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    return process.returncode, out.decode(), err.decode()
+
+
+async def test_inspector_calls_the_tools(state: Path) -> None:
+    launcher = "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
+    script = needed("MCP Inspector", MODULES / launcher)
+    node = needed("node", newest_node())
+    version = (await output(node, "--version"))[1].strip()
+    if tuple(map(int, version.strip("v").split("."))) < (22, 19):
+        pytest.skip(f"MCP Inspector needs Node 22.19, and this is {version}")
+    async with server(state, "http") as agents:
+        assert isinstance(agents, McpServerHttp)
+        login = ("--header", f"Authorization: {agents.headers['Authorization']}")
+
+        async def call(*options: str) -> str:
+            words = (node, script, "--cli", agents.url, "--transport", "http", *login, *options)
+            code, out, err = await output(*words)
+            assert code == 0, (out, err)
+            return out
+
+        tools = await call("--method", "tools/list", "--strict")  # the schemas fit many models
+        for name in ("ask", "wait", "answer", "cancel", "sessions"):
+            assert f'"{name}"' in tools
+        asking = ("--method", "tools/call", "--tool-name", "ask", "--tool-arg")
+        assert '"rejected"' in (answer := await call(*asking, "prompt=edit"))
+        assert "Edit notes" in answer
+        listed = await call("--method", "resources/list")
+        assert "accord://sessions/s-" in listed
+
+
+async def test_client_of_fastmcp(state: Path) -> None:
+    interpreter = needed("FastMCP", python("fastmcp"))
+    async with server(state, "http") as agents:
+        assert isinstance(agents, McpServerHttp)
+        token = agents.headers["Authorization"].removeprefix("Bearer ")
+        script = str(Path(__file__).with_name("fastmcp_client.py"))
+        code, out, err = await output(interpreter, script, agents.url, token)
+    assert code == 0, err
+    seen = json.loads(out)
+    assert seen["tools"] == ["ask", "wait", "answer", "cancel", "sessions"]
+    assert (seen["text"], seen["state"]) == ("allowed", "completed")
+    assert seen["asked"] == ["The agent gateway_agent asks for permission: Edit notes"]
+    assert "Edit notes: completed" in seen["lines"]
+    assert seen["wrong"].startswith("Unknown session")
+    assert seen["transcript"]
