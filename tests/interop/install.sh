@@ -48,6 +48,7 @@ fi
 
 left_out=.venvs/fast-agent.left-out # says why the tests skip it
 rm -f "$left_out"
+venv fastmcp "fastmcp==4.2.3"
 venv minion "minion-code==0.1.45" &
 minion=$!
 newer=$(find_newer)

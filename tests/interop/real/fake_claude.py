@@ -1,16 +1,19 @@
 """A model endpoint with the APIs of Anthropic and OpenAI; prints its URL.
 
-It calls the tool whose name ends with `lookup` once, and then repeats what the tool returned.
+It calls the tool whose name ends with `lookup` once, and then repeats what the tool returned. Its
+arguments can name another tool, and the JSON of what it is called with.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-TOOL = "lookup"
-ARGUMENTS = {"term": "lane"}
+TOOL, ARGUMENTS = "lookup", {"term": "lane"}
+if len(sys.argv) > 2:
+    TOOL, ARGUMENTS = sys.argv[1], json.loads(sys.argv[2])
 USAGE = {"input_tokens": 1, "output_tokens": 1}
 
 

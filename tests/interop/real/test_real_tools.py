@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,9 +50,9 @@ ANSWER = "lane: an order of messages"
 
 
 @contextmanager
-def model() -> Generator[str, None, None]:
-    """Run a model that calls the tool `lookup`; return its URL."""
-    command = [sys.executable, str(Path(__file__).with_name("fake_claude.py"))]
+def model(*call: str) -> Generator[str, None, None]:
+    """Run a model that calls the tool `lookup`, or that of `call`; return its URL."""
+    command = [sys.executable, str(Path(__file__).with_name("fake_claude.py")), *call]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -71,18 +72,23 @@ def command_of(name: str) -> list[str]:
 
 
 @asynccontextmanager
-async def started(name: str, tmp_path: Path) -> AsyncGenerator[accord.ConnectedAgent, None]:
-    """Start an agent in a new directory, with a home directory of its own."""
+async def started(
+    name: str, tmp_path: Path, *call: str, **options: Any
+) -> AsyncGenerator[accord.ConnectedAgent, None]:
+    """Start an agent in a new directory, with a home directory of its own.
+
+    Its model calls the tool `lookup`, or that of `call`.
+    """
     command = command_of(name)
     (tmp_path / "work").mkdir()
     (tmp_path / "home/.qwen").mkdir(parents=True)
     (tmp_path / "home/.qwen/settings.json").write_text(json.dumps(QWEN_SETTINGS))
-    with model() as url:
+    with model(*call) as url:
         env: dict[str, str | None] = dict.fromkeys(os.environ)
         env |= {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home")}
         env |= {key: value.format(url) for key, value in SETTINGS[name].items()}
         async with accord.connect(
-            command, permissions=allow("*"), cwd=tmp_path / "work", env=env
+            command, permissions=allow("*"), cwd=tmp_path / "work", env=env, **options
         ) as agent:
             yield agent
 

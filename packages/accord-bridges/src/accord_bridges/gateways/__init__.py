@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from accord.remote.access import Access
-    from accord_bridges.gateways.app import GatewayApp, Routes
+    from accord_bridges.gateways.app import GatewayApp, Mount, Routes
     from accord_bridges.gateways.turns import GatewaySettings
     from accord_terminal.toolkit.agent_names import NamedAgent
 
-PROTOCOLS = ("openai",)
+PROTOCOLS = ("openai", "mcp")
 
 __all__ = ("PROTOCOLS", "gateway")
 
@@ -34,11 +34,15 @@ def gateway(
     from accord_bridges.gateways.turns import AgentSessions
 
     sessions = AgentSessions(agents, settings)
-    routes: list[Routes] = []
+    routes: list[Routes | Mount] = []
     if "openai" in only:
         from accord_bridges.gateways.openai_chat import OpenAiChat
         from accord_bridges.gateways.openai_responses import OpenAiResponses
 
         kinds = (OpenAiChat, OpenAiResponses)
         routes += (kind(sessions, show_tools=show_tools).routes() for kind in kinds)
+    if "mcp" in only:
+        from accord_bridges.gateways.mcp_server import McpGateway
+
+        routes.append(McpGateway(sessions).mount())
     return GatewayApp(sessions, routes, access)

@@ -139,10 +139,18 @@ class Mount:
     """The paths at and below `root` of another ASGI application.
 
     It gets requests that were admitted and read; `scope["accord.principal"]` is who sends one.
+    `aclose` is called when the gateway has ended its turns.
     """
 
-    def __init__(self, error_body: ErrorBody, root: str, app: AsgiApp) -> None:
+    def __init__(
+        self,
+        error_body: ErrorBody,
+        root: str,
+        app: AsgiApp,
+        aclose: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self.error_body = error_body
+        self.aclose = aclose
         self._root = root
         self._app = app
 
@@ -280,6 +288,9 @@ class GatewayApp:
         """Refuse requests, let turns end for `timeout_s` seconds, and cancel the others."""
         self._draining = True
         await self.sessions.cancel_all(timeout_s)
+        for one in self._routes:
+            if isinstance(one, Mount) and one.aclose is not None:
+                await one.aclose()
 
     async def disconnect(self, timeout_s: float) -> None:
         """Cancel all turns now."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +103,7 @@ def _check_rules(
     show_default=True,
     help="Sessions of each agent that are started before they are needed.",
 )
+@click.option("--stdio-mcp", is_flag=True, help="Be an MCP server on stdin and stdout.")
 @click.option("--show-tools", is_flag=True, help="Name the agents' tool calls in their answers.")
 @endpoint_options(PORT)
 def command(
@@ -115,22 +118,24 @@ def command(
     turns: int,
     idle_s: float,
     warm: int,
+    stdio_mcp: bool,
     show_tools: bool,
     **listen: Any,
 ) -> int:
-    """Serve agents to programs that speak the OpenAI API.
+    """Serve agents to programs that speak the OpenAI API or MCP.
 
-    AGENTS are names from `accord agents`, or the command of one agent after `--`. Each is a model
-    of the API; AGENT/MODEL is a model that the agent offers.
+    AGENTS are names from `accord agents`, or the command of one agent after `--`. In the OpenAI
+    API each is a model, as is AGENT/MODEL for a model that the agent offers; in MCP, the tool
+    `ask` asks one.
 
     An action of an agent that needs a permission is rejected, unless a rule (--allow) allows it
-    or the request has a function `acp_permission`, which is called for each decision.
+    or the caller decides: by the function `acp_permission` of its request, or by elicitation.
 
     Conversations are sessions that `accord session list` shows and `accord chat -s ID` opens.
     """
     protocols = _protocols(only)
     offered = _offered(agents)
-    endpoint = Endpoint(**listen)
+    endpoint = None if stdio_mcp else Endpoint(**listen)
     settings = GatewaySettings(
         cwd=cwd.resolve(),
         roots=tuple(root.resolve() for root in roots),
@@ -140,23 +145,39 @@ def command(
         idle_s=idle_s,
         warm=warm,
     )
+    if endpoint is None:
+        return _serve_stdio(offered, settings)
     try:
         access = Access(**endpoint.access())
         app = gateway(offered, access, settings, only=protocols, show_tools=show_tools)
     except (ValueError, SessionsError) as error:
         raise click.UsageError(str(error)) from None
 
+    places = {"openai": "/v1 is the OpenAI API", "mcp": "/mcp is an MCP server"}
+
     def announce(address: str) -> list[str]:
         app.start()
         names = ", ".join(offered)
         if address.startswith("unix:"):
-            return [f"Serving {names} on {address}: /v1 is the OpenAI API"]
-        return [
-            f"Serving {names} on {address}",
-            f"  OpenAI API:  OPENAI_BASE_URL={address}/v1  OPENAI_API_KEY=the token",
-        ]
+            return [f"Serving {names} on {address}: " + ", ".join(places[one] for one in protocols)]
+        found = {
+            "openai": f"  OpenAI API:  OPENAI_BASE_URL={address}/v1  OPENAI_API_KEY=the token",
+            "mcp": f"  MCP:         {address}/mcp  Authorization: Bearer, then the token",
+        }
+        return [f"Serving {names} on {address}", *(found[one] for one in protocols)]
 
     endpoint.serve(app, lambda: app.running_turns, announce, "OPENAI_API_KEY")
+    return 0
+
+
+def _serve_stdio(agents: dict[str, NamedAgent], settings: GatewaySettings) -> int:
+    from accord_bridges.gateways.mcp_server import serve_stdio
+
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, force=True)
+    try:
+        serve_stdio(agents, settings)
+    except SessionsError as error:
+        raise click.ClickException(str(error)) from None
     return 0
 
 

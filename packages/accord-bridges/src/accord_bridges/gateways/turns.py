@@ -22,10 +22,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import Struct
 
 from accord import ContentBlock, TokenUsage
+from accord.client.elicitation import ElicitationForm, FormValues
 from accord.client.events import Event, PermissionRequest
 from accord.client.transcript import forget_items
 from accord.errors import AccordError, TransportError
 from accord.remote.access import Principal
+from accord.types.session import AvailableCommand
 from accord_bridges.gateways.caller_tools import CallerTool, CallerTools
 from accord_terminal.sessions.named import CALL, SharedSession, joined_session
 from accord_terminal.sessions.owners import compile_types, running_owner, transport_to
@@ -100,8 +102,15 @@ class CallerQuestion(Struct, frozen=True):
     request: PermissionRequest
 
 
-Happening: TypeAlias = Event | CallerCall | CallerQuestion
-_OF_CALLER = (CallerCall, CallerQuestion)
+class CallerForm(Struct, frozen=True):
+    """The agent asks for input; answer with the values of the form, or None to decline."""
+
+    id: str
+    form: ElicitationForm
+
+
+Happening: TypeAlias = Event | CallerCall | CallerQuestion | CallerForm
+_OF_CALLER = (CallerCall, CallerQuestion, CallerForm)
 
 
 class Exchange:
@@ -113,6 +122,7 @@ class Exchange:
         content: Sequence[ContentBlock],
         *,
         asks: bool,
+        fills: bool = False,
     ) -> None:
         self.conversation = conversation
         self.stop_reason: str | None = None
@@ -122,6 +132,7 @@ class Exchange:
         """The permissions that were rejected because nobody could be asked."""
         self._content = content
         self._asks = asks
+        self._fills = fills
         self._happened: deque[Happening] = deque()
         self._changed = asyncio.Event()
         self._read = asyncio.Event()
@@ -165,10 +176,21 @@ class Exchange:
         self._changed.set()
 
     def answer(self, call_id: str, given: Any) -> None:
-        """Give what the caller's tool has returned, or the id of the permission's option."""
+        """Give the result of the caller's tool, the id of an option, or the values of a form."""
         waiting = self._open.get(call_id)
         if waiting is not None and not waiting.done():
             waiting.set_result(given)
+
+    def is_open(self, call_id: str) -> bool:
+        """Whether a call or a question waits for the caller."""
+        waiting = self._open.get(call_id)
+        return waiting is not None and not waiting.done()
+
+    async def wait_closed(self, call_id: str) -> None:
+        """Wait until a question needs no answer: somebody has answered, or it was withdrawn."""
+        waiting = self._open.get(call_id)
+        if waiting is not None:
+            await asyncio.wait([waiting])
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Let the caller run one of its tools; return what it gives.
@@ -178,7 +200,9 @@ class Exchange:
         call = CallerCall(f"call_{secrets.token_hex(12)}", name, arguments)
         return await self._ask_caller(call.id, call)
 
-    async def _ask_caller(self, call_id: str, question: CallerCall | CallerQuestion) -> Any:
+    async def _ask_caller(
+        self, call_id: str, question: CallerCall | CallerQuestion | CallerForm
+    ) -> Any:
         sessions = self.conversation.sessions
         waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._open[call_id] = waiting
@@ -226,7 +250,7 @@ class Exchange:
             self._changed.set()
 
     async def _prompt(self) -> None:
-        shared = await self.conversation.connected(decides=self._asks)
+        shared = await self.conversation.connected(decides=self._asks, fills=self._fills)
         async with shared.session.prompt(*self._content) as turn:
             async for event in turn:
                 await self._put(event)
@@ -246,12 +270,20 @@ class Exchange:
         self.rejected.append(request.title or request.command or "an action")
         return "reject"
 
+    async def fill(self, form: ElicitationForm) -> FormValues | None:
+        """Let the caller fill in a form of the agent; None if it does not."""
+        if self._fills:
+            question = CallerForm(f"call_{secrets.token_hex(12)}", form)
+            with suppress(TimeoutError):
+                return await self._ask_caller(question.id, question)
+        return None
+
 
 class _Link:
     """A connection to the owner of a session; its task leaves it in the end."""
 
     def __init__(self, conversation: Conversation) -> None:
-        self.decides = False
+        self.decides = self.fills = False
         self._conversation = conversation
         self._ready: asyncio.Future[SharedSession] = asyncio.get_running_loop().create_future()
         self._stop = asyncio.Event()
@@ -267,6 +299,11 @@ class _Link:
 
     async def wait_ended(self, timeout_s: float) -> None:
         await asyncio.wait([self._task], timeout=timeout_s)
+
+    @property
+    def commands(self) -> Sequence[AvailableCommand]:
+        is_open = self._ready.done() and not self._ready.cancelled() and not self._ready.exception()
+        return self._ready.result().session.transcript.commands if is_open else ()
 
     async def aclose(self) -> None:
         self._stop.set()
@@ -288,6 +325,7 @@ class _Link:
                 decides=self.decides,
                 follows="own",
                 permissions=conversation.decide,
+                on_elicit_form=conversation.fill,
             ) as shared:
                 self._ready.set_result(shared)
                 ended = asyncio.ensure_future(shared.agent.remote.connection.wait_ended())
@@ -327,17 +365,24 @@ class Conversation:
         """The id of the session, also for `accord session`."""
         return self.record.id
 
+    @property
+    def commands(self) -> Sequence[AvailableCommand]:
+        """The slash commands of the agent, as far as it has told them to this connection."""
+        return () if self._link is None else self._link.commands
+
     def start(
         self,
         content: Sequence[ContentBlock],
         *,
         tools: Sequence[CallerTool] = (),
         asks: bool = False,
+        fills: bool = False,
     ) -> Exchange:
         """Start a turn, or let it wait for the one that is running.
 
         With `tools`, the agent may call them; with `asks`, permissions that no rule decides are
-        questions to the caller. Raises `GatewayError` if too many requests wait.
+        questions to the caller, with `fills` the forms of the agent are. Raises `GatewayError` if
+        too many requests wait.
         """
         if self.requests > self.sessions.settings.waiting:
             raise GatewayError(
@@ -352,14 +397,14 @@ class Conversation:
             self._tools.offered = {tool.name: tool for tool in tools}
         self.requests += 1
         self.used = asyncio.get_running_loop().time()
-        return Exchange(self, content, asks=asks)
+        return Exchange(self, content, asks=asks, fills=fills)
 
     async def _call(self, name: str, arguments: Mapping[str, Any]) -> object:
         if self.running is None:
             raise LookupError("No request of the caller is running")
         return await self.running.call(name, arguments)
 
-    async def connected(self, *, decides: bool = False) -> SharedSession:
+    async def connected(self, *, decides: bool = False, fills: bool = False) -> SharedSession:
         """Return the session, connected to its owner, which is started if there is none."""
         if self.has_failed and self._link is not None:
             await self._link.wait_ended(_DIES_S)
@@ -372,15 +417,19 @@ class Conversation:
         except TransportError:  # an owner that was about to end
             self._link = _Link(self)
             shared = await self._link.ready()
-        if decides != self._link.decides:
-            settings = {"name": "gateway", "decides": decides, "follows": "own"}
+        if (decides, fills) != (self._link.decides, self._link.fills):
+            settings = {"name": "gateway", "decides": decides, "fills": fills, "follows": "own"}
             await shared.agent.call_extension(f"{CALL}client", settings)
-            self._link.decides = decides
+            self._link.decides, self._link.fills = decides, fills
         return shared
 
     async def decide(self, request: PermissionRequest) -> Decision:
         """Decide a permission request of the running turn."""
         return "reject" if self.running is None else await self.running.decide(request)
+
+    async def fill(self, form: ElicitationForm) -> FormValues | None:
+        """Fill in a form of the running turn."""
+        return None if self.running is None else await self.running.fill(form)
 
     async def _unlink(self) -> None:
         if self._link is not None:
@@ -509,6 +558,20 @@ class AgentSessions:
                 code="session_not_found",
             )
         return found or self._keep(Conversation(self, record))
+
+    def made_for(self, principal: Principal, limit: int) -> list[Record]:
+        """Return the sessions that were made here for a principal, those used last first."""
+        found: list[Record] = []
+        for session_id in self._heads.sessions_of(
+            None if principal.all_sessions else principal.name
+        ):
+            with suppress(SessionsError):
+                record = self.store.read(session_id)
+                if not record.closed:
+                    found.append(record)
+            if len(found) == limit:
+                break
+        return found
 
     def _keep(self, conversation: Conversation) -> Conversation:
         conversation.used = asyncio.get_running_loop().time()
@@ -664,6 +727,15 @@ class _Heads:
             "SELECT principal FROM heads WHERE session = ?", (session,)
         ).fetchone()
         return None if row is None else row[0]
+
+    def sessions_of(self, principal: str | None) -> Iterable[str]:
+        """Return the sessions of a principal, or of all."""
+        rows = self._database.execute(
+            "SELECT session FROM heads WHERE ?1 IS NULL OR principal = ?1"
+            " ORDER BY at DESC LIMIT 1000",
+            (principal,),
+        )
+        return [row[0] for row in rows]
 
     def find(self, agent: str, principal: str, head: bytes) -> Iterable[str]:
         rows = self._database.execute(
