@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from accord_bridges.gateways.turns import GatewaySettings
     from accord_terminal.toolkit.agent_names import NamedAgent
 
-PROTOCOLS = ("openai",)
+PROTOCOLS = ("openai", "ag-ui")
 
 __all__ = ("PROTOCOLS", "gateway")
 
@@ -41,4 +41,8 @@ def gateway(
 
         kinds = (OpenAiChat, OpenAiResponses)
         routes += (kind(sessions, show_tools=show_tools).routes() for kind in kinds)
+    if "ag-ui" in only:
+        from accord_bridges.gateways.ag_ui import AgUi
+
+        routes.append(AgUi(sessions).routes())
     return GatewayApp(sessions, routes, access)

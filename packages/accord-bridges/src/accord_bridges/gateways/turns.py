@@ -22,7 +22,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import Struct
 
 from accord import ContentBlock, TokenUsage
+from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
 from accord.client.events import Event, PermissionRequest
+from accord.client.transcript import Transcript
 from accord.errors import AccordError, RequestError
 from accord.remote.access import Principal
 from accord_bridges.gateways.caller_tools import CallerTool, CallerTools
@@ -97,8 +99,15 @@ class CallerQuestion(Struct, frozen=True):
     request: PermissionRequest
 
 
-Happening: TypeAlias = Event | CallerCall | CallerQuestion
-_OF_CALLER = (CallerCall, CallerQuestion)
+class CallerForm(Struct, frozen=True):
+    """The agent asks the user to fill in a form, or to open a URL."""
+
+    id: str
+    form: ElicitationForm | UrlElicitationRequest
+
+
+Happening: TypeAlias = Event | CallerCall | CallerQuestion | CallerForm
+_OF_CALLER = (CallerCall, CallerQuestion, CallerForm)
 
 
 class Exchange:
@@ -110,6 +119,7 @@ class Exchange:
         content: Sequence[ContentBlock],
         *,
         asks: bool,
+        forms: bool = False,
     ) -> None:
         self.conversation = conversation
         self.stop_reason: str | None = None
@@ -119,6 +129,7 @@ class Exchange:
         """The permissions that were rejected because nobody could be asked."""
         self._content = content
         self._asks = asks
+        self._forms = forms
         self._happened: deque[Happening] = deque()
         self._changed = asyncio.Event()
         self._read = asyncio.Event()
@@ -162,7 +173,10 @@ class Exchange:
         self._changed.set()
 
     def answer(self, call_id: str, given: Any) -> None:
-        """Give what the caller's tool has returned, or the id of the permission's option."""
+        """Give what the caller's tool has returned, or the id of the permission's option.
+
+        A form gets its values, a URL whether it is opened; None declines.
+        """
         waiting = self._open.get(call_id)
         if waiting is not None and not waiting.done():
             waiting.set_result(given)
@@ -175,7 +189,9 @@ class Exchange:
         call = CallerCall(f"call_{secrets.token_hex(12)}", name, arguments)
         return await self._ask_caller(call.id, call)
 
-    async def _ask_caller(self, call_id: str, question: CallerCall | CallerQuestion) -> Any:
+    async def _ask_caller(
+        self, call_id: str, question: CallerCall | CallerQuestion | CallerForm
+    ) -> Any:
         sessions = self.conversation.sessions
         waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._open[call_id] = waiting
@@ -224,7 +240,7 @@ class Exchange:
             self._changed.set()
 
     async def _prompt(self) -> None:
-        shared = await self.conversation.connected(decides=self._asks)
+        shared = await self.conversation.connected(decides=self._asks or self._forms)
         async with shared.session.prompt(*self._content) as turn:
             async for event in turn:
                 await self._put(event)
@@ -243,6 +259,14 @@ class Exchange:
         self.rejected.append(request.title or request.command or "an action")
         return "reject"
 
+    async def fill(self, form: ElicitationForm | UrlElicitationRequest) -> Any:
+        """Return what the caller answers to a form or a URL, None if it declines."""
+        if self._forms:
+            question = CallerForm(f"call_{secrets.token_hex(12)}", form)
+            with suppress(TimeoutError):
+                return await self._ask_caller(question.id, question)
+        return None
+
 
 class _Link:
     """A connection to the owner of a session; its task leaves it in the end."""
@@ -257,6 +281,12 @@ class _Link:
     @property
     def has_ended(self) -> bool:
         return self._task.done() or self._stop.is_set()
+
+    @property
+    def transcript(self) -> Transcript | None:
+        ready = self._ready
+        is_open = ready.done() and not ready.cancelled() and ready.exception() is None
+        return ready.result().session.transcript if is_open else None
 
     async def ready(self) -> SharedSession:
         """Return the session when it is open. Raises what `joined_session` raises."""
@@ -281,6 +311,8 @@ class _Link:
                 decides=self.decides,
                 follows="own",
                 permissions=conversation.decide,
+                on_elicit_form=conversation.fill,
+                on_elicit_url=conversation.open_url,
             ) as shared:
                 self._ready.set_result(shared)
                 ended = asyncio.ensure_future(shared.agent.remote.connection.wait_ended())
@@ -325,11 +357,13 @@ class Conversation:
         *,
         tools: Sequence[CallerTool] = (),
         asks: bool = False,
+        forms: bool = False,
     ) -> Exchange:
         """Start a turn, or let it wait for the one that is running.
 
         With `tools`, the agent may call them; with `asks`, permissions that no rule decides are
-        questions to the caller. Raises `GatewayError` if too many requests wait.
+        questions to the caller; with `forms`, forms and URLs for the user are, too. Raises
+        `GatewayError` if too many requests wait.
         """
         if self.requests > self.sessions.settings.waiting:
             raise GatewayError(
@@ -344,7 +378,7 @@ class Conversation:
             self._tools.offered = {tool.name: tool for tool in tools}
         self.requests += 1
         self.used = asyncio.get_running_loop().time()
-        return Exchange(self, content, asks=asks)
+        return Exchange(self, content, asks=asks, forms=forms)
 
     async def _call(self, name: str, arguments: Mapping[str, Any]) -> object:
         if self.running is None:
@@ -365,6 +399,19 @@ class Conversation:
     async def decide(self, request: PermissionRequest) -> Decision:
         """Decide a permission request of the running turn."""
         return "reject" if self.running is None else await self.running.decide(request)
+
+    async def fill(self, form: ElicitationForm) -> FormValues | None:
+        """Let the caller of the running turn fill in a form."""
+        return None if self.running is None else await self.running.fill(form)
+
+    async def open_url(self, request: UrlElicitationRequest) -> bool:
+        """Return whether the user at the caller of the running turn opens a URL."""
+        return self.running is not None and bool(await self.running.fill(request))
+
+    @property
+    def transcript(self) -> Transcript | None:
+        """The transcript since the session was connected; None if it is not."""
+        return None if self._link is None else self._link.transcript
 
     async def _unlink(self) -> None:
         if self._link is not None:
