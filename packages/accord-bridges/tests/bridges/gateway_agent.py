@@ -6,8 +6,15 @@ import asyncio
 import json
 import os
 
-from accord import Agent, SqliteStore, TokenUsage, Turn
+from msgspec import Struct
+
+from accord import Agent, PlanEntry, SqliteStore, TokenUsage, Turn
 from accord.types.content import ImageContent
+
+
+class Trip(Struct):
+    city: str
+    days: int = 1
 
 
 class Caller(Agent):
@@ -47,6 +54,16 @@ class Caller(Agent):
                         await call.add_diff("/notes.txt", "a\n", "b\n")
                         allowed = await call.permission()
                     await turn.say("allowed" if allowed else "rejected")
+                case "ls":
+                    async with turn.tool("List", kind="search", raw_input={"path": "."}) as call:
+                        await call.add_content(f"found {rest}")
+                case "plan":
+                    await turn.plan([PlanEntry(rest, "in_progress")])
+                case "image":
+                    await turn.say(ImageContent(b"\x89PNG\r\n\x1a\n", "image/png"))
+                case "form":
+                    filled = await turn.elicit_form(Trip, rest)
+                    await turn.say("declined" if filled is None else f"to {filled.city}")
                 case "wait":
                     await turn.say("waiting")
                     await asyncio.Event().wait()
