@@ -1,7 +1,7 @@
 """The AG-UI gateway over HTTP: its events, threads, front-end tools, interrupts and faults.
 
 Each event is read by the models of `ag-ui-protocol`, and runs as the verifier of `@ag-ui/client`
-accepts them: what is opened is closed. The client itself is in `test_gateway_ag_ui_client.py`.
+accepts them: what is opened is closed. `../ag_ui` has the client itself, which node runs.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
+import shutil
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -276,9 +278,10 @@ async def test_thread_is_a_session_and_gets_only_what_is_new(state: Path) -> Non
         rule = {"id": "s1", "role": "system", "content": "Be brief"}
         text = await gate.text(first, said, second, rule, user("prompt"))
         assert text.startswith("'Instructions of the caller:\\n\\nBe brief")
-    async with serving(state) as gate:  # another process, in which the agent runs still
-        assert await gate.text(first, said, user("pid")) == pid
-        assert await gate.text(first, thread="other") != pid
+    async with serving(state) as gate:  # another process
+        run = await gate.run(first, said, user("prompt"))
+        assert (run.text, run.state["acp"]["sessionId"]) == ("'prompt'", session)
+        assert (await gate.run(first, thread="other")).state["acp"]["sessionId"] != session
 
 
 async def test_new_thread_with_a_history_is_told_of_it_once(state: Path) -> None:
@@ -293,7 +296,7 @@ async def test_new_thread_with_a_history_is_told_of_it_once(state: Path) -> None
         text = await gate.text(*history, user("prompt"))
         assert "Be kind" in text
         assert "User: hello\\n\\nYou: hi" in text
-        assert text.endswith("---\\n\\nprompt'")
+        assert text.endswith("---\\n\\n\\nprompt'")
         assert await gate.text(*history, user("prompt")) == "'prompt'"
 
 
@@ -302,7 +305,10 @@ async def test_context_and_state_are_told_when_they_change(state: Path) -> None:
         context = [{"description": "The page", "value": "/cart"}]
         acp = {"acp": {"sessionId": "s"}}
         for number, fields in enumerate(
-            ({"context": context, "state": {"n": 1, **acp}}, {"context": context, "state": {"n": 1}})
+            (
+                {"context": context, "state": {"n": 1, **acp}},
+                {"context": context, "state": {"n": 1}},
+            )
         ):
             text = await gate.text("prompt", **fields)
             assert ("The page: /cart" in text) == (number == 0)
@@ -351,7 +357,7 @@ async def test_front_end_tools_continue_the_same_turn(state: Path) -> None:
     async with serving(state) as gate:
         question = user('say ask\ncall lookup {"term": "a"} & lookup {"term": "b"}')
         run = await gate.run(question, tools=[LOOKUP])
-        calls = [event for event in run.all("TOOL_CALL_START")]
+        calls = list(run.all("TOOL_CALL_START"))
         assert [call["toolCallName"] for call in calls] == ["lookup", "lookup"]
         ids = [call["toolCallId"] for call in calls]
         assert run.outcome == {"type": "success", "pendingToolCallIds": ids}
@@ -386,6 +392,9 @@ async def test_user_who_goes_on_leaves_the_calls_of_the_front_end(state: Path) -
 async def test_turn_of_a_front_end_that_does_not_return_is_cancelled(state: Path) -> None:
     async with serving(state, answer_s=0.2) as gate:
         run = await gate.run("edit")
+        async with asyncio.timeout(10):
+            while gate.sessions.running_turns:
+                await asyncio.sleep(0)
         assert await gate.text("say on", resume=[cancelled(run)]) == "on"
         late = await gate.run(resume=[resolved(run, {"approved": True})])
         assert late.error == "interrupt_not_open"
@@ -472,8 +481,9 @@ async def test_front_end_without_interrupts_gets_rejections(state: Path) -> None
         props = {"acp": {"ask": False}}
         assert await gate.text("edit", forwardedProps=props) == "rejected"
     async with serving(state, approvals=Approvals(allow=("edit",))) as gate:
-        assert await gate.text("edit", protocolVersion=None) == "allowed"
-        assert await gate.text("edit") == "allowed"
+        for version in (None, "1.0"):
+            text = await gate.text("edit", thread="allowed", protocolVersion=version)
+            assert text == "allowed"
 
 
 async def test_permission_that_a_person_answers_elsewhere_continues(state: Path) -> None:
@@ -508,17 +518,16 @@ async def test_front_end_that_leaves_cancels_its_turn(state: Path) -> None:
 
 
 async def test_agent_that_dies_fails_its_run_alone_and_gets_the_message_again(state: Path) -> None:
-    async with serving(state) as gate:
-        async with gate.events("wait", thread="other") as events:
-            async for event in events:
-                if event["type"] == "TEXT_MESSAGE_CONTENT":
-                    break
-            question = user("die\nsay more")
-            died = await gate.run(question)
-            assert died.error == "agent_failed"
-            assert (await gate.run(user("say x", "m1"), thread="other2")).text == "x"
-            retried = await gate.run(question, user("say on"))
-            assert retried.error == "agent_failed"
+    async with serving(state) as gate, gate.events("wait", thread="other") as events:
+        async for event in events:
+            if event["type"] == "TEXT_MESSAGE_CONTENT":
+                break
+        question = user("die\nsay more")
+        died = await gate.run(question)
+        assert died.error == "agent_failed"
+        assert (await gate.run(user("say x", "m1"), thread="other2")).text == "x"
+        retried = await gate.run(question, user("say on"))
+        assert retried.error == "agent_failed"
 
 
 async def test_two_runs_of_a_thread_are_one_after_the_other(state: Path) -> None:
@@ -527,11 +536,10 @@ async def test_two_runs_of_a_thread_are_one_after_the_other(state: Path) -> None
         runs = await asyncio.gather(gate.run(first), gate.run(first, second))
         assert sorted(run.text for run in runs) == ["one", "two"]
         assert len({run.state["acp"]["sessionId"] for run in runs}) == 1
-    async with serving(state, waiting=0) as gate:
-        async with gate.events("wait", thread="busy") as events:
-            await anext(aiter(events))
-            status, error = await gate.refused(gate.body("say x", thread="busy"))
-            assert (status, error["code"]) == (429, "session_busy")
+    async with serving(state, waiting=0) as gate, gate.events("wait", thread="busy") as events:
+        await anext(aiter(events))
+        status, error = await gate.refused(gate.body("say x", thread="busy"))
+        assert (status, error["code"]) == (429, "session_busy")
 
 
 async def test_thread_of_another_principal_is_another_thread(state: Path) -> None:
@@ -584,3 +592,53 @@ async def test_agents_and_their_capabilities_are_listed(state: Path) -> None:
         capabilities = core.AgentCapabilities.model_validate(found)
         assert not capabilities.model_extra
         assert capabilities.human_in_the_loop.interrupts
+
+
+# The client of the protocol.
+
+CLIENT = Path(__file__).parents[1] / "ag_ui"
+
+
+@pytest.mark.programs
+@pytest.mark.timeout(180)
+async def test_front_end_of_the_protocol_uses_an_agent(state: Path) -> None:
+    node = shutil.which("node")
+    if node is None or not (CLIENT / "node_modules" / ".installed").exists():
+        message = f"the client is not installed: sh {CLIENT}/install.sh (needs node and npm)"
+        if os.environ.get("ACCORD_REQUIRE_INTEROP"):
+            pytest.fail(message)
+        pytest.skip(message)
+    async with serving(state) as gate:
+        client = await asyncio.create_subprocess_exec(
+            node,
+            str(CLIENT / "client.mjs"),
+            f"{gate.url}/ag-ui/caller",
+            next(iter(TOKENS)),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        output, errors = await client.communicate()
+    assert client.returncode == 0, errors.decode()[-3000:]
+    # The client warns of nothing: it names each event and field that is not of the protocol.
+    warned, _, _ = errors.decode().partition("errors\n")
+    assert warned == "conversation\ntools\ninterrupts\nabort\n"
+    found: dict[str, Any] = json.loads(output)
+    conversation = found["conversation"]
+    assert conversation["roles"] == ["reasoning", "assistant", "tool", "assistant"]
+    assert conversation["tool"] == "found x"
+    assert conversation["calls"] == [{"name": "search", "arguments": '{"path": "."}'}]
+    assert conversation["same"]
+    assert conversation["plan"] == "step"
+    assert conversation["outcome"] == "success"
+    assert conversation["result"] == {"stopReason": "end_turn", "rejected": []}
+    assert found["tools"] == {"pending": 2, "text": "<a> | <b>", "more": "lookup"}
+    assert found["interrupts"] == {
+        "outcomes": ["interrupt", "success", "interrupt", "success"],
+        "reasons": ["tool_call", "input_required"],
+        "blocked": True,
+        "open": 0,
+        "texts": ["allowed", "to Rome"],
+        "result": True,
+    }
+    assert found["abort"] == {"text": "next"}
+    assert found["errors"] == {"codes": ["agent_failed"], "text": "on", "status": 404}
