@@ -50,10 +50,10 @@ class Caller(Agent):
                 case "call":
                     await self._call(turn, rest)
                 case "edit":
-                    async with turn.tool("Edit notes", kind="edit", raw_input={}) as call:
-                        await call.add_diff("/notes.txt", "a\n", "b\n")
-                        allowed = await call.permission()
-                    await turn.say("allowed" if allowed else "rejected")
+                    await turn.say("allowed" if await self._edit(turn) else "rejected")
+                case "edits":
+                    allowed = await asyncio.gather(*(self._edit(turn) for _ in range(int(rest))))
+                    await turn.say(f"{sum(allowed)} allowed")
                 case "ls":
                     async with turn.tool("List", kind="search", raw_input={"path": "."}) as call:
                         await call.add_content(f"found {rest}")
@@ -71,6 +71,11 @@ class Caller(Agent):
                     os._exit(3)
                 case _:
                     pass
+
+    async def _edit(self, turn: Turn) -> bool:
+        async with turn.tool("Edit notes", kind="edit", raw_input={}) as call:
+            await call.add_diff("/notes.txt", "a\n", "b\n")
+            return await call.permission()
 
     async def _call(self, turn: Turn, rest: str) -> None:
         """Call tools at the same time: NAME JSON [& NAME JSON …]."""

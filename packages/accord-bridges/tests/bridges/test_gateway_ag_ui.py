@@ -345,6 +345,39 @@ async def test_images_and_files_reach_the_agent_and_wrong_ones_are_refused(state
             assert words in error["message"]
 
 
+async def test_page_that_is_loaded_again_gets_its_thread(state: Path) -> None:
+    async with serving(state) as gate:
+        context = [{"description": "The page", "value": "/"}]
+        await gate.run("think hm\nsay one\nls x", context=context)
+        asked = await gate.run("edit", context=context)
+        run = await gate.run()
+        [snapshot] = run.all("MESSAGES_SNAPSHOT")
+        messages = snapshot["messages"]
+        roles = ["user", "reasoning", "assistant", "assistant", "tool", "user", "assistant", "tool"]
+        assert [one["role"] for one in messages] == roles
+        assert messages[0]["content"] == "think hm\nsay one\nls x"
+        assert messages[4]["content"] == "found x"
+        # It may answer what is still asked, and go on with the messages that it got.
+        assert run.interrupts[0]["id"] == asked.interrupts[0]["id"]
+        assert await gate.text(resume=[resolved(run, True)]) == "allowed"
+        run = await gate.run()
+        [snapshot] = run.all("MESSAGES_SNAPSHOT")
+        assert run.outcome == {"type": "success"}
+        assert await gate.text(*snapshot["messages"], user("prompt")) == "'prompt'"
+
+
+async def test_thread_of_a_closed_session_begins_again(state: Path) -> None:
+    async with serving(state) as gate:
+        first = user("say one")
+        session = (await gate.run(first)).state["acp"]["sessionId"]
+        async with open_session(session, create=False) as shared:
+            await shared.close()
+        said = {"id": "a", "role": "assistant", "content": "one"}
+        run = await gate.run(first, said, user("prompt"))
+        assert run.state["acp"]["sessionId"] != session
+        assert "User: say one\\n\\nYou: one" in run.text
+
+
 # Front-end tools.
 
 
@@ -459,6 +492,18 @@ async def test_interrupts_have_to_be_answered_with_what_fits(state: Path) -> Non
         assert (await gate.run(resume=[answer])).error == "interrupt_not_open"
 
 
+async def test_all_open_interrupts_are_answered_at_once(state: Path) -> None:
+    async with serving(state) as gate:
+        run = await gate.run("edits 2")
+        ids = [one["id"] for one in run.interrupts]
+        assert len(ids) == 2
+        answers = [{"interruptId": one, "status": "resolved", "payload": True} for one in ids]
+        partial = await gate.run(resume=answers[:1])
+        assert partial.error == "interrupt_open"
+        assert ids[1] in partial.last["message"]
+        assert await gate.text(resume=answers) == "2 allowed"
+
+
 async def test_forms_are_interrupts(state: Path) -> None:
     async with serving(state) as gate:
         run = await gate.run("form Where to?")
@@ -501,6 +546,22 @@ async def test_permission_that_a_person_answers_elsewhere_continues(state: Path)
             again = await gate.run(resume=[resolved(run, {"approved": False})])
             assert again.text in ("allowed", "rejected")  # who was first
             assert again.outcome == {"type": "success"}
+
+
+async def test_turn_that_goes_on_without_a_reader_ends(state: Path) -> None:
+    async with serving(state, answer_s=0.5) as gate:
+
+        async def allow(_request: Any) -> str:
+            return "allow"
+
+        session = (await gate.run("say hi")).state["acp"]["sessionId"]
+        run = await gate.run("edit\nmany 3000")
+        async with open_session(session, create=False, permissions=allow):
+            async with asyncio.timeout(20):
+                while gate.sessions.running_turns:
+                    await asyncio.sleep(0)
+        assert len(run.interrupts) == 1
+        assert await gate.text("say on", resume=[cancelled(run)]) == "on"
 
 
 # Faults.

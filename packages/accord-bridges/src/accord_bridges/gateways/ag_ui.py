@@ -8,6 +8,7 @@ waits between two runs; `Reply` writes the events of a run.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import sqlite3
@@ -19,13 +20,16 @@ from msgspec import Struct
 
 from accord import ContentBlock
 from accord.client.elicitation import ElicitationForm, form_error
+from accord.errors import AccordError
 from accord.text import lenient_json
 from accord_bridges.gateways.ag_ui_events import (
+    BACKGROUND,
     PROTOCOL,
     Reply,
     Turn,
     capabilities,
     error_event,
+    history,
 )
 from accord_bridges.gateways.app import Request, Routes
 from accord_bridges.gateways.caller_tools import CallerTool
@@ -49,6 +53,7 @@ from accord_bridges.gateways.turns import (
 _PATH = "/ag-ui"
 _THREADS = 100_000  # that are known
 _LEFT = 256  # turns that ended while their front ends were away
+_RESTORE_S = 60.0
 _ID = 500  # characters of the id of a thread
 _OF_USER = ("user", "system", "developer")
 
@@ -89,6 +94,12 @@ class _Resume(Struct, rename="camel"):
     payload: Any = None
 
 
+class _Wishes(Struct):
+    cwd: str | None = None
+    model: str | None = None
+    ask: bool | None = None
+
+
 class _Input(Struct, rename="camel"):
     thread_id: str
     run_id: str
@@ -101,18 +112,26 @@ class _Input(Struct, rename="camel"):
     resume: list[_Resume] | None = None
 
     @property
-    def acp(self) -> Mapping[str, Any]:
-        """What the front end says to the gateway, in `forwardedProps.acp`."""
+    def wants_history(self) -> bool:
+        """Whether the front end knows nothing of the thread: its page was loaded again."""
+        return not self.messages and self.resume is None
+
+    def wishes(self) -> _Wishes:
+        """Return what the front end says to the gateway, in `forwardedProps.acp`."""
         props = self.forwarded_props
         found: Any = props.get("acp") if lenient_json.is_object(props) else None
-        return found if lenient_json.is_object(found) else {}
+        try:
+            return msgspec.convert({} if found is None else found, _Wishes)
+        except msgspec.ValidationError as error:
+            where = "forwardedProps.acp"
+            raise GatewayError(f"{where}: {error}", param=where) from None
 
-    @property
     def asks(self) -> bool:
-        """Whether the front end can answer interrupts, which came with a version of inputs."""
-        given = self.acp.get("ask")
-        if isinstance(given, bool):
-            return given
+        """Return whether the front end can answer interrupts."""
+        ask = self.wishes().ask
+        if ask is not None:
+            return ask
+        # Front ends of releases before interrupts have neither.
         return self.protocol_version is not None or self.resume is not None
 
 
@@ -188,7 +207,7 @@ def _background(given: _Input) -> str:
         state = {name: value for name, value in state.items() if name != "acp"}
     if state not in (None, {}, [], ""):
         parts.append(f"Its state: {json.dumps(state, ensure_ascii=False)}")
-    return "What the application says:\n\n" + "\n\n".join(parts) if parts else ""
+    return "\n\n".join([BACKGROUND, *parts]) if parts else ""
 
 
 # Threads.
@@ -315,11 +334,6 @@ class AgUi:
             raise GatewayError(f"threadId: expected 1 to {_ID} characters", param="threadId")
         thread = self._threads.find(request.principal.name, agent, given.thread_id)
         conversation = self._conversation(thread, request)
-        known = thread.known if thread is not None and conversation is not None else None
-        content, messages = _new_content(given, known)
-        turn = self._left.pop(conversation.id, None) if conversation is not None else None
-        if turn is not None and turn.exchange.stop_reason == "cancelled":
-            turn = None  # its front end did not return in time
         reply = Reply(
             request,
             {"threadId": given.thread_id, "runId": given.run_id},
@@ -328,6 +342,16 @@ class AgUi:
             offered=frozenset(tool.name for tool in given.tools or ()),
             answer_s=self._sessions.settings.answer_s,
         )
+        turn = self._left.pop(conversation.id, None) if conversation is not None else None
+        if turn is not None and turn.exchange.stop_reason == "cancelled":
+            turn = None  # its front end did not return in time
+        if conversation is not None and thread is not None and given.wants_history:
+            if turn is not None:
+                self._left[conversation.id] = turn
+            await self._restore(reply, request, conversation, thread, turn)
+            return
+        known = thread.known if thread is not None and conversation is not None else None
+        content, messages = _new_content(given, known)
         try:
             answers = self._answers(given, turn, has_new=bool(content))
         except _Conflict:
@@ -339,9 +363,12 @@ class AgUi:
             turn.exchange.cancel()  # the user has moved on
             turn = None
         if turn is None and conversation is None:
-            place = Place.of(request, given.acp)
+            wishes = given.wishes()
             conversation = await self._sessions.new(
-                agent, request.principal, model=model or given.acp.get("model"), cwd=place.cwd
+                agent,
+                request.principal,
+                model=model or wishes.model,
+                cwd=Place.of(request, {"cwd": wishes.cwd}).cwd,
             )
             thread = self._threads.add(
                 request.principal.name, agent, given.thread_id, conversation.id
@@ -368,6 +395,38 @@ class AgUi:
                 running = self._start(given, conversation, thread, content, messages)
                 await self._follow(reply, running)
         await reply.finish(running)
+
+    async def _restore(
+        self,
+        reply: Reply,
+        request: Request,
+        conversation: Conversation,
+        thread: _Thread,
+        turn: Turn | None,
+    ) -> None:
+        """Give a front end what was said in its thread, and what it is asked now."""
+        await reply.begin(conversation)
+        try:
+            async with asyncio.timeout(_RESTORE_S) as limit:
+
+                def left() -> None:
+                    limit.reschedule(0)
+
+                async with request.until_gone(left):
+                    transcript = await conversation.whole_transcript()
+        except TimeoutError:
+            raise GatewayError(
+                f"The session was not loaded within {_RESTORE_S:g} s", status=504
+            ) from None
+        except AccordError as error:
+            raise GatewayError(
+                f"The session cannot be loaded: {error}", status=502, code="agent_failed"
+            ) from None
+        messages = history(transcript)
+        users = [one["id"] for one in messages if one["role"] == "user"]
+        self._threads.sent(thread.row, users, thread.told)
+        reply.restore(messages)
+        await reply.finish(turn)
 
     def _conversation(self, thread: _Thread | None, request: Request) -> Conversation | None:
         """Return the conversation of a thread, None if its session is closed or deleted."""
@@ -398,7 +457,8 @@ class AgUi:
             )
             for tool in given.tools or ()
         ]
-        exchange = conversation.start(content, tools=tools, asks=given.asks, forms=given.asks)
+        asks = given.asks()
+        exchange = conversation.start(content, tools=tools, asks=asks, forms=asks)
         self._threads.sent(thread.row, messages, told)
         return Turn(exchange, thread.row, messages)
 
@@ -507,7 +567,9 @@ def _new_content(given: _Input, known: set[str] | None) -> tuple[list[ContentBlo
     ]
     if not content:
         if not is_known:
-            raise GatewayError("messages: expected a message of the user at the end")
+            raise GatewayError(
+                "messages: expected a message of the user at the end", param="messages"
+            )
         return [], []
     return with_transcript(before, content), [messages[number].id for number in places]
 

@@ -19,7 +19,7 @@ from msgspec import UNSET, Struct
 from accord import EmbeddedResource, ImageContent, ResourceLink, TokenUsage
 from accord.client.elicitation import ElicitationForm, schema_of_form
 from accord.client.events import Compaction, ContentChunk, Notice, Text, Thought, ToolCall
-from accord.client.transcript import Transcript
+from accord.client.transcript import Message, Transcript
 from accord.text import lenient_json
 from accord.types.content import AudioContent
 from accord.types.diffs import git_patch
@@ -36,6 +36,9 @@ from accord_bridges.gateways.turns import (
 )
 
 PROTOCOL = "1.0"
+BACKGROUND = "What the application says:"
+# How the parts of a prompt begin that the user has not written.
+_BEFORE = (BACKGROUND, "Instructions of the caller:", "The conversation so far,")
 _OUTPUT = 65_536  # bytes of a terminal in a result
 
 _encode = msgspec.json.Encoder().encode
@@ -116,6 +119,7 @@ class Reply:
     async def follow(self, turn: Turn) -> None:
         """Report what happens until the turn ends or waits."""
         conversation = turn.exchange.conversation
+        is_new = True  # what is known of the session
         async for found in turn.exchange.happenings():
             for item in found:
                 if type(item) is Text or type(item) is Thought:
@@ -124,7 +128,10 @@ class Reply:
                     self._events += (self._head, _encode(item.text), b"}\n\n")
                 else:
                     self._take(item, turn)
-            self._changes(conversation)
+                    is_new = True
+            if is_new:
+                self._changes(conversation)
+                is_new = False
             await self._send()
         self._close()
         for call in turn.calls.values():
@@ -305,26 +312,54 @@ class Reply:
 
     # The end.
 
-    async def finish(self, turn: Turn) -> None:
-        """End the run: the turn has ended, or it waits."""
-        exchange = turn.exchange
+    def restore(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        """Report what was said before."""
+        self._emit("MESSAGES_SNAPSHOT", messages=messages)
+
+    async def finish(self, turn: Turn | None) -> None:
+        """End the run: the turn has ended, or it waits; or there was none."""
         fields: dict[str, Any] = {}
-        questions = [one for one in turn.asked.values() if not isinstance(one, CallerCall)]
+        asked = {} if turn is None else turn.asked
+        questions = [one for one in asked.values() if not isinstance(one, CallerCall)]
         if questions:
             expires = datetime.now(UTC) + timedelta(seconds=self._answer_s)
             interrupts = [_interrupt(one, expires) for one in questions]
             fields["outcome"] = {"type": "interrupt", "interrupts": interrupts}
-        elif turn.asked:
-            fields["outcome"] = {"type": "success", "pendingToolCallIds": [*turn.asked]}
-        elif exchange.stop_reason == "cancelled":
+        elif asked:
+            fields["outcome"] = {"type": "success", "pendingToolCallIds": [*asked]}
+        elif turn is None:
+            fields["outcome"] = {"type": "success"}
+        elif turn.exchange.stop_reason == "cancelled":
             fields["outcome"] = {"type": "cancelled"}
         else:
+            ended = turn.exchange
             fields["outcome"] = {"type": "success"}
-            fields["result"] = {"stopReason": exchange.stop_reason, "rejected": exchange.rejected}
-        if exchange.usage is not None:
-            fields["usage"] = [_usage(exchange.usage)]
+            fields["result"] = {"stopReason": ended.stop_reason, "rejected": ended.rejected}
+        if turn is not None and turn.exchange.usage is not None:
+            fields["usage"] = [_usage(turn.exchange.usage)]
         self._emit("RUN_FINISHED", **self._run, **fields)
         await self._send(more=False)
+
+
+def history(transcript: Transcript) -> list[dict[str, Any]]:
+    """Return the messages of a session, as a front end has them."""
+    found: list[dict[str, Any]] = []
+    for number, item in enumerate(transcript.items):
+        if isinstance(item, ToolCall):
+            function = {"name": item.name or item.kind, "arguments": json.dumps(item.raw_input)}
+            call = {"id": item.id, "type": "function", "function": function}
+            answer = _result_content(item, transcript)
+            found += (
+                {"id": f"call-{number}", "role": "assistant", "toolCalls": [call]},
+                {"id": f"r-{number}", "role": "tool", "toolCallId": item.id, "content": answer},
+            )
+        elif isinstance(item, Message):
+            role = {"agent": "assistant", "thought": "reasoning"}.get(item.role, item.role)
+            text = item.text
+            while role == "user" and text.startswith(_BEFORE):
+                text = text.partition("\n\n---\n\n")[2].lstrip("\n")
+            found.append({"id": item.id or f"m-{number}", "role": role, "content": text})
+    return found
 
 
 def _interrupt(question: Asked, expires: datetime) -> dict[str, Any]:

@@ -168,7 +168,11 @@ class Exchange:
     async def _put(self, item: Happening) -> None:
         while len(self._happened) >= _EVENTS:
             self._read.clear()
-            await self._read.wait()
+            try:
+                async with asyncio.timeout(self.conversation.sessions.settings.answer_s):
+                    await self._read.wait()
+            except TimeoutError:  # of a turn that was left, when somebody else has answered
+                raise GatewayError("The caller does not read", status=408) from None
         self._happened.append(item)
         self._changed.set()
 
@@ -407,6 +411,15 @@ class Conversation:
     async def open_url(self, request: UrlElicitationRequest) -> bool:
         """Return whether the user at the caller of the running turn opens a URL."""
         return self.running is not None and bool(await self.running.fill(request))
+
+    async def whole_transcript(self) -> Transcript:
+        """Return the transcript of the session. Raises `SessionsError` if it cannot be loaded."""
+        record = self.record
+        store = self.sessions.store
+        async with joined_session(
+            record, await transport_to(record, store), client_name="gateway", replay=True
+        ) as shared:
+            return shared.session.transcript
 
     @property
     def transcript(self) -> Transcript | None:
