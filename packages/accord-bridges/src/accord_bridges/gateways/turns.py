@@ -171,8 +171,10 @@ class Exchange:
             try:
                 async with asyncio.timeout(self.conversation.sessions.settings.answer_s):
                     await self._read.wait()
-            except TimeoutError:  # of a turn that was left, when somebody else has answered
-                raise GatewayError("The caller does not read", status=408) from None
+            except TimeoutError:  # its caller was asked and has left, and a person has answered
+                self.cancel()
+                await self._has_ended.wait()
+                raise
         self._happened.append(item)
         self._changed.set()
 
@@ -533,7 +535,7 @@ class AgentSessions:
         try:
             if found is None and not Store.is_id(session_id):
                 raise StoreError("not an id")
-            record = found.record if found is not None else self.store.read(session_id)
+            record = self.store.read(session_id)  # a person may have closed it
         except SessionsError:
             record = None
         owner = self._heads.principal_of(session_id)
