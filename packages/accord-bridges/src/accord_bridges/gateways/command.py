@@ -28,6 +28,7 @@ from accord_terminal.toolkit.endpoint import Endpoint, endpoint_options
 PORT = 8766
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _DEFAULTS = GatewaySettings()
+_PLACES = {"openai": "/v1 is the OpenAI API", "ag-ui": "/ag-ui/AGENT is AG-UI"}
 
 
 def _check_rules(
@@ -118,13 +119,14 @@ def command(
     show_tools: bool,
     **listen: Any,
 ) -> int:
-    """Serve agents to programs that speak the OpenAI API.
+    """Serve agents to programs that speak the OpenAI API or AG-UI.
 
     AGENTS are names from `accord agents`, or the command of one agent after `--`. Each is a model
     of the API; AGENT/MODEL is a model that the agent offers.
 
     An action of an agent that needs a permission is rejected, unless a rule (--allow) allows it
-    or the request has a function `acp_permission`, which is called for each decision.
+    or the request has a function `acp_permission`, which is called for each decision. A front end
+    of AG-UI gets an interrupt.
 
     Conversations are sessions that `accord session list` shows and `accord chat -s ID` opens.
     """
@@ -150,11 +152,13 @@ def command(
         app.start()
         names = ", ".join(offered)
         if address.startswith("unix:"):
-            return [f"Serving {names} on {address}: /v1 is the OpenAI API"]
-        return [
-            f"Serving {names} on {address}",
-            f"  OpenAI API:  OPENAI_BASE_URL={address}/v1  OPENAI_API_KEY=the token",
-        ]
+            return [f"Serving {names} on {address}: {', '.join(_PLACES[one] for one in protocols)}"]
+        lines = [f"Serving {names} on {address}"]
+        if "openai" in protocols:
+            lines.append(f"  OpenAI API:  OPENAI_BASE_URL={address}/v1  OPENAI_API_KEY=the token")
+        if "ag-ui" in protocols:
+            lines.append(f"  AG-UI:       {address}/ag-ui/AGENT")
+        return lines
 
     endpoint.serve(app, lambda: app.running_turns, announce, "OPENAI_API_KEY")
     return 0
