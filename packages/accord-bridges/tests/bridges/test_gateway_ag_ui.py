@@ -193,8 +193,10 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @asynccontextmanager
-async def serving(state: Path, **settings: Any) -> AsyncGenerator[Gateway, None]:
-    argv = (sys.executable, str(AGENT))
+async def serving(
+    state: Path, program: Path = AGENT, **settings: Any
+) -> AsyncGenerator[Gateway, None]:
+    argv = (sys.executable, str(program))
     named = NamedAgent(
         name="caller", argv=argv, source="command line", entry=AgentEntry(command=list(argv))
     )
@@ -578,17 +580,26 @@ async def test_front_end_that_leaves_cancels_its_turn(state: Path) -> None:
             assert await gate.text("say next") == "next"
 
 
-async def test_agent_that_dies_fails_its_run_alone_and_gets_the_message_again(state: Path) -> None:
+async def test_agent_that_dies_fails_its_run_alone(state: Path) -> None:
     async with serving(state) as gate, gate.events("wait", thread="other") as events:
         async for event in events:
             if event["type"] == "TEXT_MESSAGE_CONTENT":
                 break
-        question = user("die\nsay more")
-        died = await gate.run(question)
-        assert died.error == "agent_failed"
-        assert (await gate.run(user("say x", "m1"), thread="other2")).text == "x"
-        retried = await gate.run(question, user("say on"))
-        assert retried.error == "agent_failed"
+        question = user("die")
+        assert (await gate.run(question)).error == "agent_failed"
+        # What kills an agent is not sent again, unless the user wants it so.
+        assert await gate.text(question, user("say on")) == "on"
+        assert (await gate.run(question)).error == "agent_failed"
+
+
+async def test_message_for_an_agent_that_does_not_start_is_sent_again(state: Path) -> None:
+    program = state / "agent.py"
+    async with serving(state, program=program) as gate:
+        first = user("say one")
+        failed = await gate.run(first)
+        assert failed.error == "agent_failed"
+        program.write_text(AGENT.read_text())
+        assert await gate.text(first, user("say two")) == "onetwo"
 
 
 async def test_two_runs_of_a_thread_are_one_after_the_other(state: Path) -> None:

@@ -271,7 +271,7 @@ class _Threads:
         self._tell(thread, told)
 
     def failed(self, thread: int, messages: Iterable[str]) -> None:
-        """Note that the agent has not worked on these messages: they are sent again."""
+        """Note that the agent could not be started for these messages: they are sent again."""
         rows = [(thread, one) for one in messages]
         self._database.executemany(
             "DELETE FROM ag_ui_messages WHERE thread = ? AND message = ?", rows
@@ -466,7 +466,7 @@ class AgUi:
         """Report a turn until it ends or waits for its front end."""
         await reply.follow(turn)
         exchange = turn.exchange
-        if exchange.error is not None:
+        if exchange.error is not None and exchange.conversation.transcript is None:
             self._threads.failed(turn.thread, turn.messages)
         if (error := failure(exchange)) is not None:
             raise error
