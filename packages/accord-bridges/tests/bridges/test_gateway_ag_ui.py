@@ -550,6 +550,19 @@ async def test_permission_that_a_person_answers_elsewhere_continues(state: Path)
             assert again.outcome == {"type": "success"}
 
 
+async def test_form_that_the_caller_cannot_show_is_for_a_person(state: Path) -> None:
+    async with serving(state) as gate:
+        conversation = await gate.sessions.new("caller", Principal("anna"))
+
+        async def fill(_form: Any) -> dict[str, str]:
+            return {"city": "Rome"}
+
+        async with open_session(conversation.id, create=False, on_elicit_form=fill):
+            exchange = conversation.start(["form Where to?"], asks=True)
+            events = [event async for found in exchange.happenings() for event in found]
+    assert "to Rome" in [getattr(event, "text", None) for event in events]
+
+
 async def test_turn_that_goes_on_without_a_reader_ends(state: Path) -> None:
     async with serving(state, answer_s=0.5) as gate:
 

@@ -381,7 +381,6 @@ class AgUi:
         else:
             for call_id, answer in (answers or {}).items():
                 turn.exchange.answer(call_id, answer)
-                turn.asked.pop(call_id)
             turn.asked.clear()
         running = turn
 

@@ -246,7 +246,7 @@ class Exchange:
             self._changed.set()
 
     async def _prompt(self) -> None:
-        shared = await self.conversation.connected(decides=self._asks or self._forms)
+        shared = await self.conversation.connected(decides=self._asks, fills=self._forms)
         async with shared.session.prompt(*self._content) as turn:
             async for event in turn:
                 await self._put(event)
@@ -278,7 +278,7 @@ class _Link:
     """A connection to the owner of a session; its task leaves it in the end."""
 
     def __init__(self, conversation: Conversation) -> None:
-        self.decides = False
+        self.decides = self.fills = False
         self._conversation = conversation
         self._ready: asyncio.Future[SharedSession] = asyncio.get_running_loop().create_future()
         self._stop = asyncio.Event()
@@ -318,7 +318,7 @@ class _Link:
                 follows="own",
                 permissions=conversation.decide,
                 on_elicit_form=conversation.fill,
-                on_elicit_url=conversation.open_url,
+                on_elicit_url=conversation.visit,
             ) as shared:
                 self._ready.set_result(shared)
                 ended = asyncio.ensure_future(shared.agent.remote.connection.wait_ended())
@@ -391,15 +391,15 @@ class Conversation:
             raise LookupError("No request of the caller is running")
         return await self.running.call(name, arguments)
 
-    async def connected(self, *, decides: bool = False) -> SharedSession:
+    async def connected(self, *, decides: bool = False, fills: bool = False) -> SharedSession:
         """Return the session, connected to its owner, which is started if there is none."""
         if self._link is None or self._link.has_ended:
             self._link = _Link(self)
         shared = await self._link.ready()
-        if decides != self._link.decides:
-            settings = {"name": "gateway", "decides": decides, "follows": "own"}
+        if (decides, fills) != (self._link.decides, self._link.fills):
+            settings = {"name": "gateway", "decides": decides, "fills": fills, "follows": "own"}
             await shared.agent.call_extension(f"{CALL}client", settings)
-            self._link.decides = decides
+            self._link.decides, self._link.fills = decides, fills
         return shared
 
     async def decide(self, request: PermissionRequest) -> Decision:
@@ -410,9 +410,9 @@ class Conversation:
         """Let the caller of the running turn fill in a form."""
         return None if self.running is None else await self.running.fill(form)
 
-    async def open_url(self, request: UrlElicitationRequest) -> bool:
+    async def visit(self, page: UrlElicitationRequest) -> bool:
         """Return whether the user at the caller of the running turn opens a URL."""
-        return self.running is not None and bool(await self.running.fill(request))
+        return self.running is not None and bool(await self.running.fill(page))
 
     async def whole_transcript(self) -> Transcript:
         """Return the transcript of the session. Raises `SessionsError` if it cannot be loaded."""

@@ -183,7 +183,7 @@ class Questions:
         deciding = [
             client
             for client in present
-            if client.settings.decides
+            if client.settings.answers(what)
             and (
                 client.settings.follows != "own"
                 or (running is not None and running.id in client.own_prompts)
