@@ -359,6 +359,9 @@ async def test_page_that_is_loaded_again_gets_its_thread(state: Path) -> None:
         assert [one["role"] for one in messages] == roles
         assert messages[0]["content"] == "think hm\nsay one\nls x"
         assert messages[4]["content"] == "found x"
+        assert (await gate.run(thread="new")).all("MESSAGES_SNAPSHOT")[0]["messages"] == []
+        status, error = await gate.refused(gate.body(messages[2]))
+        assert (status, error["message"].partition(":")[0]) == (400, "messages")
         # It may answer what is still asked, and go on with the messages that it got.
         assert run.interrupts[0]["id"] == asked.interrupts[0]["id"]
         assert await gate.text(resume=[resolved(run, True)]) == "allowed"
@@ -430,6 +433,8 @@ async def test_turn_of_a_front_end_that_does_not_return_is_cancelled(state: Path
         async with asyncio.timeout(10):
             while gate.sessions.running_turns:
                 await asyncio.sleep(0)
+        nothing = await gate.run(resume=[cancelled(run)])
+        assert (nothing.outcome, nothing.text) == ({"type": "success"}, "")
         assert await gate.text("say on", resume=[cancelled(run)]) == "on"
         late = await gate.run(resume=[resolved(run, {"approved": True})])
         assert late.error == "interrupt_not_open"
@@ -479,6 +484,8 @@ async def test_permissions_are_interrupts(state: Path) -> None:
 async def test_interrupts_have_to_be_answered_with_what_fits(state: Path) -> None:
     async with serving(state) as gate:
         run = await gate.run("edit")
+        broken = {"type": "image", "source": {"type": "data", "value": "", "mimeType": "a/b"}}
+        assert (await gate.refused(gate.body(user([broken]))))[0] == 400
         assert (await gate.run("say on")).error == "interrupt_open"
         assert (await gate.run(resume=[])).error == "interrupt_open"
         edited = {"approved": True, "editedArgs": {"a": 1}}
@@ -593,6 +600,19 @@ async def test_front_end_that_leaves_cancels_its_turn(state: Path) -> None:
             assert await gate.text("say next") == "next"
 
 
+async def test_front_end_that_leaves_begins_no_other_turn(state: Path) -> None:
+    async with serving(state) as gate:
+        run = await gate.run("call lookup {}\nwait", tools=[LOOKUP])
+        [call] = run.outcome["pendingToolCallIds"]
+        async with gate.events(result(call, "a"), user("say other"), tools=[LOOKUP]) as events:
+            async for event in events:
+                if event.get("delta") == "waiting":
+                    break
+        assert await gate.text("say on") == "on"
+        [snapshot] = (await gate.run()).all("MESSAGES_SNAPSHOT")
+        assert "other" not in [message.get("content") for message in snapshot["messages"]]
+
+
 async def test_agent_that_dies_fails_its_run_alone(state: Path) -> None:
     async with serving(state) as gate, gate.events("wait", thread="other") as events:
         async for event in events:
@@ -651,7 +671,7 @@ async def test_bad_requests_say_what_was_expected(state: Path) -> None:
             (gate.body("x", tools=[{}]), 400, "tools[0]: "),
             (gate.body("x", thread=""), 400, "threadId: "),
             (gate.body("x", thread="x" * 501), 400, "threadId: "),
-            (gate.body(thread="empty"), 400, "expected a message of the user"),
+            (gate.body({"id": "a", "role": "assistant", "content": "x"}), 400, "of the user"),
             (gate.body("x", forwardedProps={"acp": {"cwd": "/"}}), 403, "below"),
             (b" " * (16 * 1024 * 1024 + 1), 413, ""),
         ):

@@ -342,27 +342,20 @@ class AgUi:
             offered=frozenset(tool.name for tool in given.tools or ()),
             answer_s=self._sessions.settings.answer_s,
         )
-        turn = self._left.pop(conversation.id, None) if conversation is not None else None
-        if turn is not None and turn.exchange.stop_reason == "cancelled":
-            turn = None  # its front end did not return in time
-        if conversation is not None and thread is not None and given.wants_history:
-            if turn is not None:
-                self._left[conversation.id] = turn
-            await self._restore(reply, request, conversation, thread, turn)
+        if given.wants_history:
+            await self._restore(reply, request, conversation, thread)
             return
         known = thread.known if thread is not None and conversation is not None else None
         content, messages = _new_content(given, known)
+        turn = self._left.get(conversation.id) if conversation is not None else None
+        if turn is not None and turn.exchange.stop_reason == "cancelled":
+            turn = None  # its front end did not return in time
         try:
             answers = self._answers(given, turn, has_new=bool(content))
         except _Conflict:
-            if conversation is not None and turn is not None:
-                self._left[conversation.id] = turn
             await reply.begin(conversation)
             raise
-        if turn is not None and answers is None:
-            turn.exchange.cancel()  # the user has moved on
-            turn = None
-        if turn is None and conversation is None:
+        if conversation is None:
             wishes = given.wishes()
             conversation = await self._sessions.new(
                 agent,
@@ -373,15 +366,21 @@ class AgUi:
             thread = self._threads.add(
                 request.principal.name, agent, given.thread_id, conversation.id
             )
-        assert conversation is not None
         assert thread is not None
-        if turn is None:
-            turn = self._start(given, conversation, thread, content, messages)
-            content = []
-        else:
-            for call_id, answer in (answers or {}).items():
+        self._left.pop(conversation.id, None)
+        if turn is not None and answers is not None:
+            for call_id, answer in answers.items():
                 turn.exchange.answer(call_id, answer)
             turn.asked.clear()
+        elif content:
+            if turn is not None:
+                turn.exchange.cancel()  # the user has moved on
+            turn = self._start(given, conversation, thread, content, messages)
+            content = []
+        else:  # what was cancelled was not open any more
+            await reply.begin(conversation)
+            await reply.finish(None)
+            return
         running = turn
 
         def left() -> None:
@@ -390,7 +389,7 @@ class AgUi:
         async with request.until_gone(left):
             await reply.begin(conversation)
             await self._follow(reply, running)
-            if content and not running.asked:
+            if content and not running.asked and running.exchange.stop_reason != "cancelled":
                 running = self._start(given, conversation, thread, content, messages)
                 await self._follow(reply, running)
         await reply.finish(running)
@@ -399,12 +398,15 @@ class AgUi:
         self,
         reply: Reply,
         request: Request,
-        conversation: Conversation,
-        thread: _Thread,
-        turn: Turn | None,
+        conversation: Conversation | None,
+        thread: _Thread | None,
     ) -> None:
         """Give a front end what was said in its thread, and what it is asked now."""
         await reply.begin(conversation)
+        if conversation is None or thread is None:
+            reply.restore([])
+            await reply.finish(None)
+            return
         try:
             async with asyncio.timeout(_RESTORE_S) as limit:
 
@@ -425,7 +427,8 @@ class AgUi:
         users = [one["id"] for one in messages if one["role"] == "user"]
         self._threads.sent(thread.row, users, thread.told)
         reply.restore(messages)
-        await reply.finish(turn)
+        turn = self._left.get(conversation.id)
+        await reply.finish(None if turn is None or turn.exchange.has_ended else turn)
 
     def _conversation(self, thread: _Thread | None, request: Request) -> Conversation | None:
         """Return the conversation of a thread, None if its session is closed or deleted."""
@@ -514,6 +517,8 @@ class AgUi:
                     " the conversation with a message of the user",
                     "tool_call_not_open",
                 )
+            if not found and not has_new and given.resume is None:
+                raise _nothing_to_do()
             return found
         calls_only = all(isinstance(one, CallerCall) for one in missing.values())
         if has_new and not found and calls_only:
@@ -566,11 +571,15 @@ def _new_content(given: _Input, known: set[str] | None) -> tuple[list[ContentBlo
     ]
     if not content:
         if not is_known:
-            raise GatewayError(
-                "messages: expected a message of the user at the end", param="messages"
-            )
+            raise _nothing_to_do()
         return [], []
     return with_transcript(before, content), [messages[number].id for number in places]
+
+
+def _nothing_to_do() -> GatewayError:
+    return GatewayError(
+        "messages: expected a message of the user that the agent does not have", param="messages"
+    )
 
 
 def _blocks(content: Any, where: str) -> list[ContentBlock]:
