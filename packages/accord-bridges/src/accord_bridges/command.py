@@ -66,8 +66,8 @@ def make_parser() -> argparse.ArgumentParser:
         description="Serve an agent of a framework on stdin and stdout.",
         epilog=(
             "OBJECT is MODULE:OBJECT or FILE.py:OBJECT: an agent of pydantic-ai, openai-agents,"
-            " google-adk, agno, LangGraph, smolagents, agent-framework or the Claude Agent SDK, an async"
-            " function, or a function that makes one of these. Or it is the URL of an"
+            " google-adk, agno, LangGraph, smolagents, agent-framework or the Claude Agent SDK,"
+            " an async function, or a function that makes one of these. Or it is the URL of an"
             " OpenAI-compatible API, http://…/v1#MODEL."
         ),
         add_help=False,

@@ -6,8 +6,15 @@ import asyncio
 import json
 import os
 
-from accord import Agent, SqliteStore, TokenUsage, Turn
+from msgspec import Struct
+
+from accord import Agent, PlanEntry, SqliteStore, TokenUsage, Turn
 from accord.types.content import ImageContent
+
+
+class Trip(Struct):
+    city: str
+    days: int = 1
 
 
 class Caller(Agent):
@@ -43,10 +50,20 @@ class Caller(Agent):
                 case "call":
                     await self._call(turn, rest)
                 case "edit":
-                    async with turn.tool("Edit notes", kind="edit", raw_input={}) as call:
-                        await call.add_diff("/notes.txt", "a\n", "b\n")
-                        allowed = await call.permission()
-                    await turn.say("allowed" if allowed else "rejected")
+                    await turn.say("allowed" if await self._edit(turn) else "rejected")
+                case "edits":
+                    allowed = await asyncio.gather(*(self._edit(turn) for _ in range(int(rest))))
+                    await turn.say(f"{sum(allowed)} allowed")
+                case "ls":
+                    async with turn.tool("List", kind="search", raw_input={"path": "."}) as call:
+                        await call.add_content(f"found {rest}")
+                case "plan":
+                    await turn.plan([PlanEntry(rest, "in_progress")])
+                case "image":
+                    await turn.say(ImageContent(b"\x89PNG\r\n\x1a\n", "image/png"))
+                case "form":
+                    filled = await turn.elicit_form(Trip, rest)
+                    await turn.say("declined" if filled is None else f"to {filled.city}")
                 case "wait":
                     await turn.say("waiting")
                     await asyncio.Event().wait()
@@ -54,6 +71,11 @@ class Caller(Agent):
                     os._exit(3)
                 case _:
                     pass
+
+    async def _edit(self, turn: Turn) -> bool:
+        async with turn.tool("Edit notes", kind="edit", raw_input={}) as call:
+            await call.add_diff("/notes.txt", "a\n", "b\n")
+            return await call.permission()
 
     async def _call(self, turn: Turn, rest: str) -> None:
         """Call tools at the same time: NAME JSON [& NAME JSON …]."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from accord_bridges.gateways.turns import GatewaySettings
     from accord_terminal.toolkit.agent_names import NamedAgent
 
-PROTOCOLS = ("openai", "mcp")
+PROTOCOLS = ("openai", "mcp", "ag-ui")
 
 __all__ = ("PROTOCOLS", "gateway")
 
@@ -45,4 +45,8 @@ def gateway(
         from accord_bridges.gateways.mcp_server import McpGateway
 
         routes.append(McpGateway(sessions).mount())
+    if "ag-ui" in only:
+        from accord_bridges.gateways.ag_ui import AgUi
+
+        routes.append(AgUi(sessions).routes())
     return GatewayApp(sessions, routes, access)

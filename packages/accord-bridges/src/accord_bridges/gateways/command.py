@@ -122,14 +122,15 @@ def command(
     show_tools: bool,
     **listen: Any,
 ) -> int:
-    """Serve agents to programs that speak the OpenAI API or MCP.
+    """Serve agents to programs that speak the OpenAI API, MCP or AG-UI.
 
     AGENTS are names from `accord agents`, or the command of one agent after `--`. In the OpenAI
     API each is a model, as is AGENT/MODEL for a model that the agent offers; in MCP, the tool
     `ask` asks one.
 
     An action of an agent that needs a permission is rejected, unless a rule (--allow) allows it
-    or the caller decides: by the function `acp_permission` of its request, or by elicitation.
+    or the caller decides: by the function `acp_permission` of its request, or by elicitation,
+    or as an interrupt of AG-UI.
 
     Conversations are sessions that `accord session list` shows and `accord chat -s ID` opens.
     """
@@ -153,7 +154,11 @@ def command(
     except (ValueError, SessionsError) as error:
         raise click.UsageError(str(error)) from None
 
-    places = {"openai": "/v1 is the OpenAI API", "mcp": "/mcp is an MCP server"}
+    places = {
+        "openai": "/v1 is the OpenAI API",
+        "mcp": "/mcp is an MCP server",
+        "ag-ui": "/ag-ui/AGENT is AG-UI",
+    }
 
     def announce(address: str) -> list[str]:
         app.start()
@@ -163,6 +168,7 @@ def command(
         found = {
             "openai": f"  OpenAI API:  OPENAI_BASE_URL={address}/v1  OPENAI_API_KEY=the token",
             "mcp": f"  MCP:         {address}/mcp  Authorization: Bearer, then the token",
+            "ag-ui": f"  AG-UI:       {address}/ag-ui/AGENT",
         }
         return [f"Serving {names} on {address}", *(found[one] for one in protocols)]
 

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import Struct
 
 from accord import ContentBlock, TokenUsage
-from accord.client.elicitation import ElicitationForm, FormValues
+from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
 from accord.client.events import Event, PermissionRequest
-from accord.client.transcript import forget_items
+from accord.client.transcript import Transcript, forget_items
 from accord.errors import AccordError, TransportError
 from accord.remote.access import Principal
 from accord.types.session import AvailableCommand
@@ -109,8 +109,15 @@ class CallerForm(Struct, frozen=True):
     form: ElicitationForm
 
 
-Happening: TypeAlias = Event | CallerCall | CallerQuestion | CallerForm
-_OF_CALLER = (CallerCall, CallerQuestion, CallerForm)
+class CallerPage(Struct, frozen=True):
+    """The agent asks the user to open a URL; answer whether it is done."""
+
+    id: str
+    page: UrlElicitationRequest
+
+
+Happening: TypeAlias = Event | CallerCall | CallerQuestion | CallerForm | CallerPage
+_OF_CALLER = (CallerCall, CallerQuestion, CallerForm, CallerPage)
 
 
 class Exchange:
@@ -123,6 +130,7 @@ class Exchange:
         *,
         asks: bool,
         fills: bool = False,
+        visits: bool = False,
     ) -> None:
         self.conversation = conversation
         self.stop_reason: str | None = None
@@ -133,6 +141,7 @@ class Exchange:
         self._content = content
         self._asks = asks
         self._fills = fills
+        self._visits = visits
         self._happened: deque[Happening] = deque()
         self._changed = asyncio.Event()
         self._read = asyncio.Event()
@@ -171,12 +180,21 @@ class Exchange:
     async def _put(self, item: Happening) -> None:
         while len(self._happened) >= _EVENTS:
             self._read.clear()
-            await self._read.wait()
+            try:
+                async with asyncio.timeout(self.conversation.sessions.settings.answer_s):
+                    await self._read.wait()
+            except TimeoutError:  # its caller was asked and has left, and a person has answered
+                self.cancel()
+                await self._has_ended.wait()
+                raise
         self._happened.append(item)
         self._changed.set()
 
     def answer(self, call_id: str, given: Any) -> None:
-        """Give the result of the caller's tool, the id of an option, or the values of a form."""
+        """Give what the caller's tool has returned, or the id of the permission's option.
+
+        A form gets its values, or None; a URL gets whether it is opened.
+        """
         waiting = self._open.get(call_id)
         if waiting is not None and not waiting.done():
             waiting.set_result(given)
@@ -201,7 +219,7 @@ class Exchange:
         return await self._ask_caller(call.id, call)
 
     async def _ask_caller(
-        self, call_id: str, question: CallerCall | CallerQuestion | CallerForm
+        self, call_id: str, question: CallerCall | CallerQuestion | CallerForm | CallerPage
     ) -> Any:
         sessions = self.conversation.sessions
         waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -250,7 +268,7 @@ class Exchange:
             self._changed.set()
 
     async def _prompt(self) -> None:
-        shared = await self.conversation.connected(decides=self._asks, fills=self._fills)
+        shared = await self.conversation.connected(self._asks, self._fills, self._visits)
         async with shared.session.prompt(*self._content) as turn:
             async for event in turn:
                 await self._put(event)
@@ -271,19 +289,25 @@ class Exchange:
         return "reject"
 
     async def fill(self, form: ElicitationForm) -> FormValues | None:
-        """Let the caller fill in a form of the agent; None if it does not."""
-        if self._fills:
-            question = CallerForm(f"call_{secrets.token_hex(12)}", form)
-            with suppress(TimeoutError):
-                return await self._ask_caller(question.id, question)
+        """Return the values that the caller gives for a form; None if it declines."""
+        question = CallerForm(f"call_{secrets.token_hex(12)}", form)
+        with suppress(TimeoutError):
+            return await self._ask_caller(question.id, question) if self._fills else None
         return None
+
+    async def visit(self, page: UrlElicitationRequest) -> bool:
+        """Return whether the user at the caller opens a URL."""
+        question = CallerPage(f"call_{secrets.token_hex(12)}", page)
+        with suppress(TimeoutError):
+            return self._visits and bool(await self._ask_caller(question.id, question))
+        return False
 
 
 class _Link:
     """A connection to the owner of a session; its task leaves it in the end."""
 
     def __init__(self, conversation: Conversation) -> None:
-        self.decides = self.fills = False
+        self.answers: tuple[bool, bool, bool] = (False, False, False)  # see `connected`
         self._conversation = conversation
         self._ready: asyncio.Future[SharedSession] = asyncio.get_running_loop().create_future()
         self._stop = asyncio.Event()
@@ -292,6 +316,12 @@ class _Link:
     @property
     def has_ended(self) -> bool:
         return self._task.done() or self._stop.is_set()
+
+    @property
+    def transcript(self) -> Transcript | None:
+        ready = self._ready
+        is_open = ready.done() and not ready.cancelled() and ready.exception() is None
+        return ready.result().session.transcript if is_open else None
 
     async def ready(self) -> SharedSession:
         """Return the session when it is open. Raises what `joined_session` raises."""
@@ -322,10 +352,11 @@ class _Link:
                 record,
                 opened,
                 client_name="gateway",
-                decides=self.decides,
+                decides=self.answers[0],
                 follows="own",
                 permissions=conversation.decide,
                 on_elicit_form=conversation.fill,
+                on_elicit_url=conversation.visit,
             ) as shared:
                 self._ready.set_result(shared)
                 ended = asyncio.ensure_future(shared.agent.remote.connection.wait_ended())
@@ -377,12 +408,13 @@ class Conversation:
         tools: Sequence[CallerTool] = (),
         asks: bool = False,
         fills: bool = False,
+        visits: bool = False,
     ) -> Exchange:
         """Start a turn, or let it wait for the one that is running.
 
         With `tools`, the agent may call them; with `asks`, permissions that no rule decides are
-        questions to the caller, with `fills` the forms of the agent are. Raises `GatewayError` if
-        too many requests wait.
+        questions to the caller; with `fills` so are forms, with `visits` URLs for the user.
+        Raises `GatewayError` if too many requests wait.
         """
         if self.requests > self.sessions.settings.waiting:
             raise GatewayError(
@@ -397,14 +429,16 @@ class Conversation:
             self._tools.offered = {tool.name: tool for tool in tools}
         self.requests += 1
         self.used = asyncio.get_running_loop().time()
-        return Exchange(self, content, asks=asks, fills=fills)
+        return Exchange(self, content, asks=asks, fills=fills, visits=visits)
 
     async def _call(self, name: str, arguments: Mapping[str, Any]) -> object:
         if self.running is None:
             raise LookupError("No request of the caller is running")
         return await self.running.call(name, arguments)
 
-    async def connected(self, *, decides: bool = False, fills: bool = False) -> SharedSession:
+    async def connected(
+        self, decides: bool = False, fills: bool = False, visits: bool = False
+    ) -> SharedSession:
         """Return the session, connected to its owner, which is started if there is none."""
         if self.has_failed and self._link is not None:
             await self._link.wait_ended(_DIES_S)
@@ -417,10 +451,16 @@ class Conversation:
         except TransportError:  # an owner that was about to end
             self._link = _Link(self)
             shared = await self._link.ready()
-        if (decides, fills) != (self._link.decides, self._link.fills):
-            settings = {"name": "gateway", "decides": decides, "fills": fills, "follows": "own"}
+        if (answers := (decides, fills, visits)) != self._link.answers:
+            settings = {
+                "name": "gateway",
+                "decides": decides,
+                "fills": fills,
+                "visits": visits,
+                "follows": "own",
+            }
             await shared.agent.call_extension(f"{CALL}client", settings)
-            self._link.decides, self._link.fills = decides, fills
+            self._link.answers = answers
         return shared
 
     async def decide(self, request: PermissionRequest) -> Decision:
@@ -428,8 +468,26 @@ class Conversation:
         return "reject" if self.running is None else await self.running.decide(request)
 
     async def fill(self, form: ElicitationForm) -> FormValues | None:
-        """Fill in a form of the running turn."""
+        """Let the caller of the running turn fill in a form."""
         return None if self.running is None else await self.running.fill(form)
+
+    async def visit(self, page: UrlElicitationRequest) -> bool:
+        """Return whether the user at the caller of the running turn opens a URL."""
+        return self.running is not None and await self.running.visit(page)
+
+    async def whole_transcript(self) -> Transcript:
+        """Return the transcript of the session. Raises `SessionsError` if it cannot be loaded."""
+        record = self.record
+        store = self.sessions.store
+        async with joined_session(
+            record, await transport_to(record, store), client_name="gateway", replay=True
+        ) as shared:
+            return shared.session.transcript
+
+    @property
+    def transcript(self) -> Transcript | None:
+        """The transcript since the session was connected; None if it is not."""
+        return None if self._link is None else self._link.transcript
 
     async def _unlink(self) -> None:
         if self._link is not None:
@@ -539,7 +597,7 @@ class AgentSessions:
         try:
             if found is None and not Store.is_id(session_id):
                 raise StoreError("not an id")
-            record = found.record if found is not None else self.store.read(session_id)
+            record = self.store.read(session_id)  # a person may have closed it
         except SessionsError:
             record = None
         owner = self._heads.principal_of(session_id)

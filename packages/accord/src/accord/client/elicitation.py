@@ -131,6 +131,43 @@ def _choices(schema: Mapping[str, Any], titled: str) -> tuple[OptionChoice, ...]
         return ()
 
 
+def schema_of_form(form: ElicitationForm) -> dict[str, Any]:
+    """Return the JSON schema of a form, which `form_from_schema` reads."""
+    required = [one.name for one in form.fields if one.required]
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {one.name: _property(one) for one in form.fields},
+    }
+    texts = {"title": form.title, "description": form.description}
+    schema |= {name: text for name, text in texts.items() if text is not None}
+    if required:
+        schema["required"] = required
+    return schema
+
+
+_TYPES = {"text": "string", "choice": "string", "choices": "array"}
+
+
+def _property(field: FormField) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": _TYPES.get(field.kind, field.kind), "title": field.title}
+    choices = [{"const": choice.value, "title": choice.name} for choice in field.choices]
+    if field.kind == "choice":
+        found["oneOf"] = choices
+    elif field.kind == "choices":
+        found["items"] = {"anyOf": choices}
+    sizes = {"text": "Length", "choices": "Items"}.get(field.kind)
+    least, most = ("minimum", "maximum") if sizes is None else (f"min{sizes}", f"max{sizes}")
+    optional = {
+        "description": field.description,
+        "default": field.default,
+        least: field.minimum,
+        most: field.maximum,
+        "pattern": field.pattern,
+        "format": field.format,
+    }
+    return found | {name: value for name, value in optional.items() if value is not None}
+
+
 def form_error(form: ElicitationForm, values: FormValues) -> str | None:
     """Return why values do not fit the form, None if they do (R-ELIC-17).
 

@@ -11,7 +11,12 @@ import msgspec
 from msgspec import Raw, Struct
 
 from accord.agent.updates import PermissionQuestion, ToolCallUpdate
-from accord.client.elicitation import ElicitationForm, FormField, FormValues, UrlElicitationRequest
+from accord.client.elicitation import (
+    ElicitationForm,
+    FormValues,
+    UrlElicitationRequest,
+    schema_of_form,
+)
 from accord.client.events import Decision, PermissionRequest
 from accord.client.permissions import allow, deny
 from accord.errors import DecodeError
@@ -93,7 +98,7 @@ class Questions:
 
     async def ask_form(self, form: ElicitationForm) -> FormValues | None:
         """Let a user fill in a form."""
-        schema = _schema(form)
+        schema = schema_of_form(form)
 
         async def ask(client: Client) -> Mapping[str, Any] | None:
             return await client.adapter.elicit_form(
@@ -232,39 +237,3 @@ def _question(request: PermissionRequest) -> PermissionQuestion:
     return PermissionQuestion(
         title=request.title, description=request.description, options=request.options, tool=tool
     )
-
-
-def _schema(form: ElicitationForm) -> dict[str, Any]:
-    required = [one.name for one in form.fields if one.required]
-    schema: dict[str, Any] = {
-        "type": "object",
-        "properties": {one.name: _property(one) for one in form.fields},
-    }
-    texts = {"title": form.title, "description": form.description}
-    schema |= {name: text for name, text in texts.items() if text is not None}
-    if required:
-        schema["required"] = required
-    return schema
-
-
-_TYPES = {"text": "string", "choice": "string", "choices": "array"}
-
-
-def _property(field: FormField) -> dict[str, Any]:
-    found: dict[str, Any] = {"type": _TYPES.get(field.kind, field.kind), "title": field.title}
-    choices = [{"const": choice.value, "title": choice.name} for choice in field.choices]
-    if field.kind == "choice":
-        found["oneOf"] = choices
-    elif field.kind == "choices":
-        found["items"] = {"anyOf": choices}
-    sizes = {"text": "Length", "choices": "Items"}.get(field.kind)
-    least, most = ("minimum", "maximum") if sizes is None else (f"min{sizes}", f"max{sizes}")
-    optional = {
-        "description": field.description,
-        "default": field.default,
-        least: field.minimum,
-        most: field.maximum,
-        "pattern": field.pattern,
-        "format": field.format,
-    }
-    return found | {name: value for name, value in optional.items() if value is not None}

@@ -392,14 +392,16 @@ class ClientSettings(Struct, frozen=True, rename="camel", omit_defaults=True):
     name: str = ""
     follows: str = "all"  # own: only the turns of its own prompts
     decides: bool = True  # a user can answer permission requests and forms
-    fills: bool | None = None  # whether it can answer forms; None: if it decides
+    fills: bool | None = None  # a user can answer forms; None: if it decides
+    visits: bool | None = None  # a user can open URLs; None: if it decides
     attached: bool = False  # its prompts are cancelled when it leaves
     entries: bool = False  # it gets the entries of the journal other than updates
     approvals: Approvals | None = None  # None: those of the session
 
     def answers(self, what: str) -> bool:
         """Whether a user of the client can answer a request of the agent: permission, form, url."""
-        return self.decides if what != "form" or self.fills is None else self.fills
+        can = {"form": self.fills, "url": self.visits}.get(what)
+        return self.decides if can is None else can
 
 
 class Client:
