@@ -139,8 +139,8 @@ bench-chat: $(VENV)/.dev  ## Measure the time from a key to the screen of accord
 bench-steering: $(VENV)/.dev  ## Measure the time until the agent has what is said during a turn, 5 minutes
 	$(BIN)/python benchmarks/steering.py --save benchmarks/RESULTS_STEERING.md
 
-bench-budgets: $(VENV)/.dev  ## Measure the processor time of budgets in a streamed turn, 1 minute
-	$(BIN)/python benchmarks/budgets.py
+bench-budgets: $(VENV)/.dev  ## Measure what budgets cost of the throughput, side by side, 2 minutes
+	$(BIN)/python benchmarks/budgets.py --save benchmarks/RESULTS_BUDGETS.md
 
 bench: $(VENV)/.dev  ## Measure Accord beside the official SDKs (needs node and npm)
 	$(BIN)/python benchmarks/run.py
