@@ -142,8 +142,8 @@ bench-steering: $(VENV)/.dev  ## Measure the time until the agent has what is sa
 bench-bridges: $(VENV)/.dev  ## Measure bridges of frameworks and the OpenAI gateway beside others, 20 minutes
 	$(BIN)/python benchmarks/bridges.py --save benchmarks/RESULTS_BRIDGES.md
 
-bench-budgets: $(VENV)/.dev  ## Measure the processor time of budgets in a streamed turn, 1 minute
-	$(BIN)/python benchmarks/budgets.py
+bench-budgets: $(VENV)/.dev  ## Measure what budgets cost of the throughput, side by side, 2 minutes
+	$(BIN)/python benchmarks/budgets.py --save benchmarks/RESULTS_BUDGETS.md
 
 bench: $(VENV)/.dev  ## Measure Accord beside the official SDKs (needs node and npm)
 	$(BIN)/python benchmarks/run.py

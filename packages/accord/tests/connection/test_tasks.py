@@ -22,6 +22,8 @@ GIVEN_AWAITABLES = {
     "accord.connection.tasks:logged": "Connection.spawn discards it",
     "accord.client.files:ClientFiles._await_lines": "Owning",
     "accord.client.v1:_file": "Owning",
+    "accord.proxy.handlers:OrderedStage._pass_rest": "Owning",
+    "accord.proxy.handlers:OrderedStage._wait": "discard_with",
     "accord.proxy.handlers:PassingRequest._run": "discard_with",
     "accord.proxy.handlers:_edits.later": "Owning",
     "accord.proxy.handlers:ProxyStage._handler.later": "Owning",

@@ -133,6 +133,29 @@ async def test_calls_count_however_their_updates_are_written(version: int) -> No
             assert await talk.turn_ended() == expected
 
 
+@BOTH
+async def test_files_count_however_their_diffs_are_written(version: int) -> None:
+    new = "tool_call" if version == 1 else "tool_call_update"
+    changed = {"path": "/a"} if version == 1 else {"changes": [{"operation": "add", "path": "/a"}]}
+    for kind in ("diff", r"d\u0069ff", r"\u0064iff"):
+        diff = json.dumps({"type": "KIND", "oldText": "a", "newText": "b", **changed})
+        update = f'"sessionUpdate":"{new}","toolCallId":"c","title":"t","content":[{diff}]'
+        update = update.replace("KIND", kind)
+        frame = (
+            '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":'
+            f"{{{update}}}}}}}"
+        ).encode()
+        other = frame.replace(b"/a", b"/b")
+        stage = BudgetProxy(Limits(budgets=(Budget(changed_files=1),))).stage()
+        async with asyncio.timeout(10), conversation(stage, version=version) as talk:
+            talk.prompt()
+            asked = await talk.agent_gets()
+            talk.ends.agent.write([frame, frame, frame, frame, other])
+            assert (await talk.agent_gets())["method"] == "session/cancel", kind
+            await talk.end_turn(asked, "cancelled")
+            assert await talk.turn_ended() == "max_turn_requests"
+
+
 async def test_a_limit_withdraws_an_open_question_and_its_time_does_not_count() -> None:
     class Both(Worker):
         async def prompt(self, turn: Turn) -> None:

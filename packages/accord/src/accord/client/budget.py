@@ -14,6 +14,7 @@ in diffs, and those that the client writes for the agent.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import re
 import sqlite3
@@ -447,6 +448,9 @@ class SessionMeter:
         self._clock = clock
         kept: Mapping[str, float] = {} if ledger is None else ledger.read(self._key)
         self._session = _Account(kept)
+        # What may be added of each before a limit is near, and what was, for the accounts.
+        self._room: dict[LimitName, float] = {}
+        self._added: dict[LimitName, float] = {}
         self._turn = _Account()
         self._runs = False
         self._since: float | None = None  # the time that is not counted yet
@@ -473,18 +477,22 @@ class SessionMeter:
     def turn(self) -> Spent:
         """What the running turn has used, or the last one."""
         self._count_time()
+        self._settle()
         return self._turn.spent(self._currency, is_estimate=self._is_estimate)
 
     @property
     def session(self) -> Spent:
         """What the session has used."""
         self._count_time()
+        self._settle()
         return self._session.spent(self._currency, is_estimate=self._is_estimate)
 
     # Turns.
 
     def begin_turn(self) -> None:
         """Start counting a turn; raise `BudgetExceeded` if nothing is left for it."""
+        self._settle()
+        self._room.clear()
         self.reached = None
         self._runs = False
         self._turn = _Account()
@@ -596,6 +604,8 @@ class SessionMeter:
         self._wrong_cost = ""
         before = self._cost
         if currency != self._currency:
+            self._settle()
+            self._room.pop("cost", None)
             self._currency, self._cost_key = currency, _cost_in(currency)
             self._foreign = currency if self._currencies - {currency.upper()} else None
         elif amount == before:
@@ -603,8 +613,7 @@ class SessionMeter:
         self._cost, self._hides_cost = amount, False
         # A smaller cost is that of a new count, all of which is spent.
         growth = amount - before if amount >= before else amount
-        self._keep(self._cost_key, growth, (self._key, _REPORTED_COST, amount - before))
-        self._check(self._limits_of["cost"])
+        self._add("cost", growth, (self._key, _REPORTED_COST, amount - before))
 
     # Accounts.
 
@@ -640,19 +649,39 @@ class SessionMeter:
         if self._ledger is not None and seconds:
             self._write([(key, "seconds", seconds) for key in (self._key, self._day)])
 
-    def _add(self, name: LimitName, amount: float, *, in_session: bool = True) -> None:
-        self._keep(name, amount, in_session=in_session)
-        self._check(self._limits_of[name])
-
-    def _keep(
-        self, name: str, amount: float, *more: tuple[str, str, float], in_session: bool = True
+    def _add(
+        self, name: LimitName, amount: float, *more: tuple[str, str, float], in_session: bool = True
     ) -> None:
-        self._turn.add(name, amount)
+        room = self._room.get(name, 0.0)
+        if 0 <= amount < room / 2 and in_session:
+            self._room[name] = room - amount
+            self._added[name] = self._added.get(name, 0.0) + amount
+            return
+        self._settle()
+        key = self._cost_key if name == "cost" else name
+        self._turn.add(key, amount)
         if in_session:
-            self._session.add(name, amount)
+            self._session.add(key, amount)
         if self._ledger is not None:
             keys = (self._key, self._day) if in_session else (self._day,)
-            self._write([*more, *((key, name, amount) for key in keys)])
+            self._write([*more, *((account, key, amount) for account in keys)])
+        limits = self._limits_of[name]
+        self._check(limits)
+        if self._ledger is None and self._runs and self.reached is None:
+            left = (
+                one.allowed - self._account(one.budget.per).amounts.get(one.key, 0.0)
+                for one in limits
+            )
+            self._room[name] = min(left, default=math.inf)
+
+    def _settle(self) -> None:
+        """Bring the accounts up to date."""
+        if self._added:
+            for name, amount in self._added.items():
+                key = self._cost_key if name == "cost" else name
+                self._turn.add(key, amount)
+                self._session.add(key, amount)
+            self._added.clear()
 
     def _write(self, amounts: Iterable[tuple[str, str, float]]) -> None:
         """Add amounts to the ledger; if it fails, no turn goes beyond what is known."""
@@ -681,6 +710,7 @@ class SessionMeter:
 
     def _over(self, limits: Sequence[_Limit]) -> LimitReached | None:
         """Return a limit that is reached; of a turn that has not begun, one that leaves nothing."""
+        self._settle()
         day: _Account | None = None
         for limit in limits:
             per, allowed = limit.budget.per, limit.allowed

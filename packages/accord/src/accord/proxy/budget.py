@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
 from accord.client.budget import Budgets, Ledger, SessionMeter
 from accord.client.events import PermissionRequest, ToolCall, UsageChanged
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from accord.client.events import Decision, Event
     from accord.proxy.hooks import TerminalStart
     from accord.proxy.stage import Stage
-    from accord.transports.base import Frame
     from accord.types.permission import PermissionOption
     from accord.types.session import StopReason
     from accord.types.steering import SteeringOutcome
@@ -131,6 +130,7 @@ class _ChainBudget(ProxyHooks):
     def __init__(self, rules: Rules, grace_s: float) -> None:
         self._rules = rules
         self._has_rules = bool(rules)
+        self._has_kinds = rules.have_kinds
         self._grace_s = grace_s
         self._meters: dict[str, SessionMeter] = {}  # of the sessions that are open
         self._costs: dict[str, float] = {}  # before the session was opened
@@ -257,7 +257,7 @@ class _ChainBudget(ProxyHooks):
                 return "cancelled"
         return await work
 
-    def _glance(self, session_id: str, update: Glance, text: Frame) -> bool:
+    def _glance(self, session_id: str, update: Glance) -> bool:
         meter = self._meters.get(session_id)
         if meter is None:
             return False
@@ -268,21 +268,19 @@ class _ChainBudget(ProxyHooks):
             if (cost := update.cost) is not None:
                 meter.costs(cost.amount, cost.currency)
             return True
-        if not update.tool_call_id or b'"diff"' in text:
+        call_id = update.tool_call_id
+        if not call_id or (update.content is not UNSET and _has_diff(bytes(update.content))):
             return False
-        if self._has_rules and self._has_to_read(session_id, update, text):
-            return False
-        meter.called(update.tool_call_id)
+        # The rules need to know what a call touches, and the end of one that has said it.
+        if self._has_rules and (
+            self._has_kinds
+            or update.locations is not UNSET
+            or update.raw_input is not UNSET
+            or call_id in self._calls.get(session_id, ())
+        ):
+            return session_id not in self._running
+        meter.called(call_id)
         return True
-
-    def _has_to_read(self, session_id: str, update: Glance, text: Frame) -> bool:
-        """Return whether a report of a tool call says what it touches, or ends one that did."""
-        return session_id in self._running and (
-            self._rules.have_kinds
-            or b'"locations"' in text
-            or b'"rawInput"' in text
-            or update.tool_call_id in self._calls.get(session_id, ())
-        )
 
     def session_update(self, session_id: str, event: Event) -> Event:
         meter = self._meters.get(session_id)
@@ -383,6 +381,11 @@ class _ChainBudget(ProxyHooks):
             what = self._rules.refusal(cwd, paths=paths, line=line)
             if what is not None:
                 raise InvalidRequest(f"Denied by the limits of this chain: {what}")
+
+
+def _has_diff(content: bytes) -> bool:
+    """Return whether the content of a tool call may have a diff."""
+    return b'"diff"' in content or b"\\u00" in content
 
 
 def _stop(running: _Running, why: object) -> None:

@@ -78,6 +78,9 @@ class Glance(Struct, gc=False):
     kind: str = msgspec.field(name="sessionUpdate")
     tool_call_id: str = msgspec.field(name="toolCallId", default="")
     status: str | None = None
+    content: Params = UNSET
+    locations: Params = UNSET
+    raw_input: Params = msgspec.field(name="rawInput", default=UNSET)
     used: int | None = None
     cost: GlancedCost | None = None
 
@@ -95,7 +98,7 @@ class ProxyHooks:
     _seen: frozenset[str] = frozenset()
     """The kinds of updates that `_glance` or `update` get; empty: `update` gets all of them."""
 
-    def _glance(self, session_id: str, update: Glance, text: Frame) -> bool:
+    def _glance(self, session_id: str, update: Glance) -> bool:
         """Handle an update of `_seen` at a glance; False, and nothing done: `update` gets it."""
         return False
 
@@ -846,15 +849,18 @@ class UpdateHook(ChainPart):
 
     def find(self, run: Run) -> Sequence[int]:
         """Return the places of the updates that have something to look at (`UpdateWatch`)."""
-        joined, ends = run.joined, list(accumulate(run.sizes))
+        joined = run.joined
+        ends: list[int] = []
         found: set[int] = set()
         for part in self._parts:
             at = joined.find(part)
             while at >= 0:
+                ends = ends or list(accumulate(run.sizes))
                 number = _place(ends, at)
                 found.add(number)
                 at = joined.find(part, ends[number] + number + 1)
         if b"\\" in joined and b"\\u00" in joined:
+            ends = ends or list(accumulate(run.sizes))
             found.update(_place(ends, one.start()) for one in _ESCAPED.finditer(joined))
         return sorted(found) if found else ()
 
@@ -873,7 +879,7 @@ class UpdateHook(ChainPart):
         kind = update.kind
         if kind in self._needed:
             return False
-        if kind in self._seen and not self._proxy._glance(session_id, update, text):  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        if kind in self._seen and not self._proxy._glance(session_id, update):  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
             return False
         if self._keeps_tool_calls and kind.startswith(_TOOL_CALL):
             session = self._sessions[session_id]

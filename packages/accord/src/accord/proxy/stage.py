@@ -515,7 +515,7 @@ class PassingLanes:
             release = self._release_of(lane, head)
             try:
                 is_held = head.run(release)
-            except Exception:  # logged; later messages must not wait for ever
+            except Exception:  # logged; later messages must not wait
                 log.exception("! a message that had waited could not be handled")
                 is_held = False
             if not is_held:
