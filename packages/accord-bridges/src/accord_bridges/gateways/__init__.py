@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from accord.remote.access import Access
-    from accord_bridges.gateways.app import GatewayApp, Routes
+    from accord_bridges.gateways.app import GatewayApp, Mount, Routes
     from accord_bridges.gateways.turns import GatewaySettings
     from accord_terminal.toolkit.agent_names import NamedAgent
 
-PROTOCOLS = ("openai",)
+PROTOCOLS = ("openai", "a2a")
 
 __all__ = ("PROTOCOLS", "gateway")
 
@@ -28,17 +28,26 @@ def gateway(
     *,
     only: Sequence[str] = PROTOCOLS,
     show_tools: bool = False,
+    push_hosts: Sequence[str] = (),
 ) -> GatewayApp:
-    """Return the application that serves agents by the protocols of `only`."""
+    """Return the application that serves agents by the protocols of `only`.
+
+    `push_hosts` are those that A2A callers may let notify: `HOST`, `HOST:PORT` or `http://HOST`.
+    Raises `ValueError` for one that is none.
+    """
     from accord_bridges.gateways.app import GatewayApp
     from accord_bridges.gateways.turns import AgentSessions
 
     sessions = AgentSessions(agents, settings)
-    routes: list[Routes] = []
+    routes: list[Routes | Mount] = []
     if "openai" in only:
         from accord_bridges.gateways.openai_chat import OpenAiChat
         from accord_bridges.gateways.openai_responses import OpenAiResponses
 
         kinds = (OpenAiChat, OpenAiResponses)
         routes += (kind(sessions, show_tools=show_tools).routes() for kind in kinds)
+    if "a2a" in only:
+        from accord_bridges.gateways.a2a import A2a
+
+        routes += A2a(sessions, push_hosts=push_hosts, login=not access.insecure).routes()
     return GatewayApp(sessions, routes, access)

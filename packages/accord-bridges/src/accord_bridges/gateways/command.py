@@ -102,6 +102,14 @@ def _check_rules(
     help="Sessions of each agent that are started before they are needed.",
 )
 @click.option("--show-tools", is_flag=True, help="Name the agents' tool calls in their answers.")
+@click.option(
+    "--push-host",
+    "push_hosts",
+    metavar="HOST",
+    multiple=True,
+    help="Host whose URLs A2A callers may let notify: HOST or HOST:PORT by https, or"
+    " http://HOST:PORT. Repeatable. Default: none.",
+)
 @endpoint_options(PORT)
 def command(
     agents: tuple[str, ...],
@@ -116,15 +124,17 @@ def command(
     idle_s: float,
     warm: int,
     show_tools: bool,
+    push_hosts: tuple[str, ...],
     **listen: Any,
 ) -> int:
-    """Serve agents to programs that speak the OpenAI API.
+    """Serve agents to programs that speak the OpenAI API or A2A.
 
     AGENTS are names from `accord agents`, or the command of one agent after `--`. Each is a model
-    of the API; AGENT/MODEL is a model that the agent offers.
+    of the OpenAI API; AGENT/MODEL is a model that the agent offers. Each has an A2A card.
 
     An action of an agent that needs a permission is rejected, unless a rule (--allow) allows it
-    or the request has a function `acp_permission`, which is called for each decision.
+    or the caller does: by a function `acp_permission` of the OpenAI API, or as the input that an
+    A2A task requires.
 
     Conversations are sessions that `accord session list` shows and `accord chat -s ID` opens.
     """
@@ -142,7 +152,14 @@ def command(
     )
     try:
         access = Access(**endpoint.access())
-        app = gateway(offered, access, settings, only=protocols, show_tools=show_tools)
+        app = gateway(
+            offered,
+            access,
+            settings,
+            only=protocols,
+            show_tools=show_tools,
+            push_hosts=push_hosts,
+        )
     except (ValueError, SessionsError) as error:
         raise click.UsageError(str(error)) from None
 
@@ -150,11 +167,13 @@ def command(
         app.start()
         names = ", ".join(offered)
         if address.startswith("unix:"):
-            return [f"Serving {names} on {address}: /v1 is the OpenAI API"]
-        return [
-            f"Serving {names} on {address}",
-            f"  OpenAI API:  OPENAI_BASE_URL={address}/v1  OPENAI_API_KEY=the token",
-        ]
+            return [f"Serving {names} on {address}: {', '.join(protocols)}"]
+        lines = [f"Serving {names} on {address}"]
+        if "openai" in protocols:
+            lines.append(f"  OpenAI API:  OPENAI_BASE_URL={address}/v1  OPENAI_API_KEY=the token")
+        if "a2a" in protocols:
+            lines += (f"  A2A:         {address}/a2a/{name}" for name in offered)
+        return lines
 
     endpoint.serve(app, lambda: app.running_turns, announce, "OPENAI_API_KEY")
     return 0

@@ -14,7 +14,7 @@ import secrets
 import sqlite3
 import tempfile
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import Struct
 
 from accord import ContentBlock, TokenUsage
+from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
 from accord.client.events import Event, PermissionRequest
 from accord.errors import AccordError, RequestError
 from accord.remote.access import Principal
@@ -40,6 +41,7 @@ from accord_terminal.toolkit.agent_names import NamedAgent
 
 if TYPE_CHECKING:
     from accord.client.events import Decision
+    from accord.types.session import AvailableCommand, Implementation
 
 log: logging.Logger = logging.getLogger("accord.gateway")
 
@@ -48,6 +50,7 @@ _GATHER_S = 0.1  # after a call of the caller's tool, for others that are made w
 _FORGET_S = 60.0  # a session is left when it had no turn for so long; its agent has `idle_s` more
 _LEAVE_S = 5.0
 _REFILL_S = 0.5
+_COMMANDS_S = 1.0
 _HEADS = 100_000  # conversations that are found by their transcripts
 
 
@@ -97,8 +100,15 @@ class CallerQuestion(Struct, frozen=True):
     request: PermissionRequest
 
 
-Happening: TypeAlias = Event | CallerCall | CallerQuestion
-_OF_CALLER = (CallerCall, CallerQuestion)
+class CallerForm(Struct, frozen=True):
+    """The agent asks the caller to fill in a form, or to open a URL."""
+
+    id: str
+    form: ElicitationForm | UrlElicitationRequest
+
+
+Happening: TypeAlias = Event | CallerCall | CallerQuestion | CallerForm
+_OF_CALLER = (CallerCall, CallerQuestion, CallerForm)
 
 
 class Exchange:
@@ -110,6 +120,7 @@ class Exchange:
         content: Sequence[ContentBlock],
         *,
         asks: bool,
+        forms: bool = False,
     ) -> None:
         self.conversation = conversation
         self.stop_reason: str | None = None
@@ -119,6 +130,7 @@ class Exchange:
         """The permissions that were rejected because nobody could be asked."""
         self._content = content
         self._asks = asks
+        self._forms = forms
         self._happened: deque[Happening] = deque()
         self._changed = asyncio.Event()
         self._read = asyncio.Event()
@@ -162,7 +174,10 @@ class Exchange:
         self._changed.set()
 
     def answer(self, call_id: str, given: Any) -> None:
-        """Give what the caller's tool has returned, or the id of the permission's option."""
+        """Give what the caller's tool has returned, or the id of the permission's option.
+
+        For a form it is the values, for a URL whether it is opened; None declines both.
+        """
         waiting = self._open.get(call_id)
         if waiting is not None and not waiting.done():
             waiting.set_result(given)
@@ -175,7 +190,9 @@ class Exchange:
         call = CallerCall(f"call_{secrets.token_hex(12)}", name, arguments)
         return await self._ask_caller(call.id, call)
 
-    async def _ask_caller(self, call_id: str, question: CallerCall | CallerQuestion) -> Any:
+    async def _ask_caller(
+        self, call_id: str, question: CallerCall | CallerQuestion | CallerForm
+    ) -> Any:
         sessions = self.conversation.sessions
         waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._open[call_id] = waiting
@@ -224,7 +241,7 @@ class Exchange:
             self._changed.set()
 
     async def _prompt(self) -> None:
-        shared = await self.conversation.connected(decides=self._asks)
+        shared = await self.conversation.connected(decides=self._asks or self._forms)
         async with shared.session.prompt(*self._content) as turn:
             async for event in turn:
                 await self._put(event)
@@ -242,6 +259,15 @@ class Exchange:
                 return "reject"
         self.rejected.append(request.title or request.command or "an action")
         return "reject"
+
+    async def fill(self, form: ElicitationForm | UrlElicitationRequest) -> Any:
+        """Return what the caller gives for a form of the agent; None if it cannot be asked."""
+        if not self._forms:
+            return None
+        question = CallerForm(f"call_{secrets.token_hex(12)}", form)
+        with suppress(TimeoutError):
+            return await self._ask_caller(question.id, question)
+        return None
 
 
 class _Link:
@@ -281,6 +307,8 @@ class _Link:
                 decides=self.decides,
                 follows="own",
                 permissions=conversation.decide,
+                on_elicit_form=conversation.fill,
+                on_elicit_url=conversation.visit,
             ) as shared:
                 self._ready.set_result(shared)
                 ended = asyncio.ensure_future(shared.agent.remote.connection.wait_ended())
@@ -325,11 +353,13 @@ class Conversation:
         *,
         tools: Sequence[CallerTool] = (),
         asks: bool = False,
+        forms: bool = False,
     ) -> Exchange:
         """Start a turn, or let it wait for the one that is running.
 
-        With `tools`, the agent may call them; with `asks`, permissions that no rule decides are
-        questions to the caller. Raises `GatewayError` if too many requests wait.
+        With `tools`, the agent may call them. With `asks`, permissions that no rule decides are
+        questions to the caller; with `forms`, so are forms and URLs of the agent. Raises
+        `GatewayError` if too many requests wait.
         """
         if self.requests > self.sessions.settings.waiting:
             raise GatewayError(
@@ -344,7 +374,7 @@ class Conversation:
             self._tools.offered = {tool.name: tool for tool in tools}
         self.requests += 1
         self.used = asyncio.get_running_loop().time()
-        return Exchange(self, content, asks=asks)
+        return Exchange(self, content, asks=asks, forms=forms)
 
     async def _call(self, name: str, arguments: Mapping[str, Any]) -> object:
         if self.running is None:
@@ -365,6 +395,14 @@ class Conversation:
     async def decide(self, request: PermissionRequest) -> Decision:
         """Decide a permission request of the running turn."""
         return "reject" if self.running is None else await self.running.decide(request)
+
+    async def fill(self, form: ElicitationForm) -> FormValues | None:
+        """Let the caller of the running turn fill in a form; None declines it."""
+        return None if self.running is None else await self.running.fill(form)
+
+    async def visit(self, page: UrlElicitationRequest) -> bool:
+        """Let the caller of the running turn open a URL."""
+        return self.running is not None and bool(await self.running.fill(page))
 
     async def _unlink(self) -> None:
         if self._link is not None:
@@ -428,6 +466,8 @@ class AgentSessions:
         self._warming: set[asyncio.Task[None]] = set()
         self._tidying: asyncio.Task[None] | None = None
         self._has_ended = False
+        self.at_end: list[Callable[[], Awaitable[None]]] = []
+        """What protocols do after the last turn, before the database is closed."""
         self.database: sqlite3.Connection = _open_database(self.folder / "gateway.db")
         """What has to survive the gateway; only this user can read it."""
         self._heads = _Heads(self.database)
@@ -551,6 +591,22 @@ class AgentSessions:
         with suppress(StoreError):
             self.store.delete(conversation.id)
 
+    async def look(self, agent: str) -> tuple[Implementation, Sequence[AvailableCommand]]:
+        """Start an agent for a moment; return its name, its version and its commands.
+
+        Raises `AccordError` or `TimeoutError` if it cannot be started.
+        """
+        conversation = self._new(agent, self.settings.cwd)
+        try:
+            shared = await conversation.connected()
+            with suppress(TimeoutError):  # agents send their commands after the session is open
+                async with asyncio.timeout(_COMMANDS_S), shared.session.events() as events:
+                    while not shared.session.transcript.commands:
+                        await anext(events)
+            return shared.agent.info, shared.session.transcript.commands
+        finally:
+            await self._discard(conversation)
+
     def _directory(self, wanted: str | None) -> Path:
         """Return where a new session works. Raises `GatewayError` for a place outside the roots."""
         settings = self.settings
@@ -607,6 +663,8 @@ class AgentSessions:
         self._warm.clear()
         await asyncio.gather(*map(self._discard, unused))
         await asyncio.gather(*(one.aclose() for one in self._open.values()))
+        for end in self.at_end:
+            await end()
         self.database.close()
 
     @property
