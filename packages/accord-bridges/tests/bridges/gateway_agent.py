@@ -6,8 +6,17 @@ import asyncio
 import json
 import os
 
-from accord import Agent, SqliteStore, TokenUsage, Turn
+from msgspec import Struct
+
+from accord import Agent, AvailableCommand, Session, SqliteStore, TokenUsage, Turn
 from accord.types.content import ImageContent
+
+
+class Size(Struct):
+    """A form."""
+
+    number: int
+    unit: str = "cm"
 
 
 class Caller(Agent):
@@ -17,6 +26,9 @@ class Caller(Agent):
     unstable = True
     mcp_transports = frozenset({"stdio"})
     prompt_capabilities = frozenset({"image", "resource"})
+
+    async def open_session(self, session: Session) -> None:
+        await session.set_commands([AvailableCommand("count", "Counts", hint="to a number")])
 
     async def prompt(self, turn: Turn) -> None:
         turn.token_usage = TokenUsage(total=12, input=10, output=2)
@@ -47,6 +59,17 @@ class Caller(Agent):
                         await call.add_diff("/notes.txt", "a\n", "b\n")
                         allowed = await call.permission()
                     await turn.say("allowed" if allowed else "rejected")
+                case "plan":
+                    plan = await turn.plan(rest.split())
+                    await plan.update(0, status="completed")
+                case "form":
+                    size = await turn.elicit_form(Size, "How large?")
+                    await turn.say("declined" if size is None else f"{size.number} {size.unit}")
+                case "url":
+                    page = await turn.elicit_url("https://example.com/login", "Log in")
+                    await turn.say("declined" if page is None else "opened")
+                case "stop":
+                    turn.stop_reason = rest
                 case "wait":
                     await turn.say("waiting")
                     await asyncio.Event().wait()

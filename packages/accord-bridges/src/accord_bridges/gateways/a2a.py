@@ -115,7 +115,9 @@ class A2a:
             found.append(Route(f"{root}{_WELL_KNOWN}", self._card_of(agent), methods=["GET"]))
             for path in (root, f"{root}/"):
                 found += create_jsonrpc_routes(handler, path, context, enable_v0_3_compat=True)
-            found += create_rest_routes(handler, context, path_prefix=root)
+            rest = create_rest_routes(handler, context, path_prefix=root)
+            # Not the paths of tenants, which begin with any word.
+            found += (route for route in rest if isinstance(route, Route))
         app = Starlette(routes=found)
         return [Mount(_error_body, "/a2a", app), Mount(_error_body, _WELL_KNOWN, app)]
 
@@ -283,8 +285,8 @@ class A2a:
     def find(self, task_id: str, agent: str, principal: Principal) -> Task:
         """Return a task as it is now. Raises `TaskNotFoundError`."""
         run = self.running.get(task_id)
-        if run is not None:
-            run.save()
+        if run is not None and run.is_of(agent, principal):
+            return run.snapshot()
         return self.stored.get(task_id, agent, principal)
 
     # Push notifications.

@@ -82,6 +82,11 @@ class TaskTurn:
         self._next_save = 0.0
         self.pump = asyncio.create_task(self._run(), name="accord gateway task")
 
+    def is_of(self, agent: str, principal: Principal) -> bool:
+        """Whether the task is of this agent, and for this principal."""
+        mine = principal.all_sessions or principal.name == self._principal.name
+        return mine and agent == self._agent
+
     # Subscribers.
 
     async def events(self, *, until_question: bool = False) -> AsyncGenerator[TaskEvent, None]:

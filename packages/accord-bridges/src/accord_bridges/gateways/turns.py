@@ -35,6 +35,7 @@ from accord_terminal.sessions.records import (
     SessionsError,
     Store,
     StoreError,
+    has_owner,
     new_record,
 )
 from accord_terminal.toolkit.agent_names import NamedAgent
@@ -51,6 +52,7 @@ _FORGET_S = 60.0  # a session is left when it had no turn for so long; its agent
 _LEAVE_S = 5.0
 _REFILL_S = 0.5
 _COMMANDS_S = 1.0
+_PAUSE_S = 0.02
 _HEADS = 100_000  # conversations that are found by their transcripts
 
 
@@ -588,6 +590,10 @@ class AgentSessions:
             async with asyncio.timeout(_LEAVE_S):
                 await (await conversation.connected()).close()
         await conversation.aclose()
+        with suppress(TimeoutError):  # the owner writes the record when it ends
+            async with asyncio.timeout(_LEAVE_S):
+                while has_owner(conversation.id):  # noqa: ASYNC110  # it is another process
+                    await asyncio.sleep(_PAUSE_S)
         with suppress(StoreError):
             self.store.delete(conversation.id)
 
