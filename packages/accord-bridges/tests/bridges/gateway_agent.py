@@ -30,7 +30,7 @@ class Caller(Agent):
     async def open_session(self, session: Session) -> None:
         await session.set_commands([AvailableCommand("count", "Counts", hint="to a number")])
 
-    async def prompt(self, turn: Turn) -> None:
+    async def prompt(self, turn: Turn) -> str | None:
         turn.token_usage = TokenUsage(total=12, input=10, output=2)
         images = sum(isinstance(block, ImageContent) for block in turn.content)
         if images:
@@ -69,7 +69,7 @@ class Caller(Agent):
                     page = await turn.elicit_url("https://example.com/login", "Log in")
                     await turn.say("declined" if page is None else "opened")
                 case "stop":
-                    turn.stop_reason = rest
+                    return rest
                 case "wait":
                     await turn.say("waiting")
                     await asyncio.Event().wait()
@@ -77,6 +77,7 @@ class Caller(Agent):
                     os._exit(3)
                 case _:
                     pass
+        return None
 
     async def _call(self, turn: Turn, rest: str) -> None:
         """Call tools at the same time: NAME JSON [& NAME JSON …]."""

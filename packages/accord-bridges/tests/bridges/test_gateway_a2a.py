@@ -62,7 +62,7 @@ from accord_bridges.gateways.a2a_tasks import push_origin  # noqa: E402
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
 
 AGENT = Path(__file__).with_name("gateway_agent.py")
-TOKEN = "the token of the test"
+TOKEN = "the-token-of-the-test"
 PNG = b"\x89PNG\r\n\x1a\n0000"
 ASKS = "TASK_STATE_INPUT_REQUIRED"
 DONE = "TASK_STATE_COMPLETED"
@@ -593,6 +593,7 @@ async def test_nobody_answers_in_time(state: Path) -> None:
 
 async def test_task_of_a_killed_gateway_is_failed_and_its_context_goes_on(state: Path) -> None:
     (state / "token").write_text(TOKEN)
+    (state / "token").chmod(0o600)
     command = [sys.executable, "-m", "accord", "gateway", "--only", "a2a", "--port", "0"]
     command += ["--token-file", str(state / "token"), "--cwd", str(state / "work"), "--idle", "30"]
     command += ["--", sys.executable, str(AGENT), "caller"]

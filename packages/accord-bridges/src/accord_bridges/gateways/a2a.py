@@ -108,18 +108,19 @@ class A2a:
     def routes(self) -> list[Mount]:
         """Return the paths: those of each agent, and the well-known one for the first."""
         first, *_ = self.sessions.agents
-        found = [Route(_WELL_KNOWN, self._card_of(first), methods=["GET"])]
+        card = Route(_WELL_KNOWN, self._card_of(first), methods=["GET"])
+        mounts = [Mount(_error_body, _WELL_KNOWN, Starlette(routes=[card]))]
         for agent in self.sessions.agents:
             root = f"/a2a/{agent}"
             handler, context = _Handler(self, agent), _ContextBuilder()
-            found.append(Route(f"{root}{_WELL_KNOWN}", self._card_of(agent), methods=["GET"]))
+            found = [Route(f"{root}{_WELL_KNOWN}", self._card_of(agent), methods=["GET"])]
             for path in (root, f"{root}/"):
                 found += create_jsonrpc_routes(handler, path, context, enable_v0_3_compat=True)
             rest = create_rest_routes(handler, context, path_prefix=root)
-            # Not the paths of tenants, which begin with any word.
+            # Without the paths of tenants, which begin with any word.
             found += (route for route in rest if isinstance(route, Route))
-        app = Starlette(routes=found)
-        return [Mount(_error_body, "/a2a", app), Mount(_error_body, _WELL_KNOWN, app)]
+            mounts.append(Mount(_error_body, root, Starlette(routes=found)))
+        return mounts
 
     def _card_of(self, agent: str) -> Any:
         async def respond(request: Request) -> Response:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import secrets
 import sqlite3
 from collections import deque
@@ -251,7 +252,8 @@ def push_origin(text: str) -> tuple[str, str, int]:
         url = httpx.URL(text if "://" in text else f"https://{text}")
     except httpx.InvalidURL:
         url = httpx.URL("")
-    if url.scheme not in ("http", "https") or not url.host or url.path != "/" or url.query:
+    is_host = re.fullmatch(r"[\w.:-]+", url.host, re.ASCII) is not None
+    if url.scheme not in ("http", "https") or not is_host or url.path != "/" or url.query:
         raise ValueError(
             f"Expected HOST, HOST:PORT or http://HOST:PORT for push notifications, got {text!r}"
         )

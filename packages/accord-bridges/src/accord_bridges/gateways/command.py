@@ -175,7 +175,8 @@ def command(
             lines += (f"  A2A:         {address}/a2a/{name}" for name in offered)
         return lines
 
-    endpoint.serve(app, lambda: app.running_turns, announce, "OPENAI_API_KEY")
+    token_for = "OPENAI_API_KEY" if "openai" in protocols else "callers send it as Bearer"
+    endpoint.serve(app, lambda: app.running_turns, announce, token_for)
     return 0
 
 
