@@ -134,7 +134,7 @@ def test_kinds_and_the_nearest_one_are_named() -> None:
         as_agent(Agents())
     said = str(refused.value)
     assert "The nearest: openai-agents, an object of the class Agent." in said
-    assert "pydantic-ai, openai-agents, google-adk, agno; an async function" in said
+    assert "pydantic-ai, openai-agents, google-adk, agno, A2A; an async function" in said
 
 
 @pytest.mark.parametrize(

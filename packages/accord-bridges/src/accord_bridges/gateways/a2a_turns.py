@@ -248,8 +248,13 @@ class TaskTurn:
                 "title": title,
                 "kind": call.kind,
                 "status": call.status,
+                "name": call.name,
+                "input": call.raw_input,
                 "paths": [place.path for place in call.locations],
             }
+            if call.is_final:
+                about["output"] = _output(call)[:_CHARS]
+            about = {name: value for name, value in about.items() if value not in (None, [], "")}
             self._set(_WORKING, [Part(text=f"{title}: {call.status}"), _data(about)], quiet=True)
         if call.status != "completed" or "status" not in call.changed:
             return
@@ -540,6 +545,11 @@ def _converted(kind: str, text: str) -> Any:
 
 
 # Content.
+
+
+def _output(call: ToolCall) -> str:
+    """Return the text that a tool call shows."""
+    return "\n".join(part for part in call.content if isinstance(part, str))
 
 
 def _data(value: dict[str, Any]) -> Part:
