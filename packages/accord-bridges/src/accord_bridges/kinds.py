@@ -50,9 +50,10 @@ def as_agent(target: Any, **options: Any) -> Agent:
     """Return an agent that runs an object of a framework; `as_agent(object).run()` is a program.
 
     `target` is an object of one of `KINDS`, an async function, the URL of an OpenAI-compatible
-    API (`http://…/v1#MODEL`), or that of a remote A2A agent (`a2a+http://…`). A class or a function without parameters that
-    makes such an object is called. `options` are those of `Options`. Raises `UnknownKind`, a
-    `TypeError`, which names the kinds, and `ImportError` for a package that is missing.
+    API (`http://…/v1#MODEL`), or that of a remote A2A agent (`a2a+http://…`).
+    A class or a function without parameters that makes such an object is called. `options` are
+    those of `Options`. Raises `UnknownKind`, a `TypeError`, which names the kinds, and
+    `ImportError` for a package that is missing.
     """
     target = _made(target)
     if isinstance(target, Agent):

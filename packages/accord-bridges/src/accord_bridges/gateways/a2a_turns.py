@@ -242,14 +242,15 @@ class TaskTurn:
     def _tool(self, call: ToolCall) -> None:
         title = call.title or call.name or call.id
         if self._shown.get(call.id) != (title, call.status) and not self.questions:
+            is_new = call.id not in self._shown
             self._shown[call.id] = title, call.status
-            about = {
+            about: dict[str, Any] = {
                 "toolCallId": call.id,
                 "title": title,
                 "kind": call.kind,
                 "status": call.status,
                 "name": call.name,
-                "input": call.raw_input,
+                "input": call.raw_input if is_new else None,
                 "paths": [place.path for place in call.locations],
             }
             if call.is_final:
