@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import socket
 import sys
 from collections.abc import AsyncGenerator
@@ -37,11 +36,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 import accord
-from accord import Agent, NotOffered, RequestError
+from accord import Agent, RequestError
 from accord.transports.memory import pair
 from accord_bridges import as_agent
 from accord_bridges.frameworks.a2a import A2aAgent
-from accord_bridges.testing import BridgeContract, ModelError, Reply, Script, ToolUse
+from accord_bridges.testing import BridgeContract, ModelError, Script, ToolUse
 
 OPTIONS = [
     {"id": "yes", "name": "Allow", "kind": "allow_once"},
@@ -278,6 +277,125 @@ class TestA2a(BridgeContract):
 
         agent.aclose = aclose  # type: ignore[method-assign]
         return agent
+
+
+class _Short(AgentExecutor):
+    """An agent that ends each task with one state, and keeps the messages that it gets."""
+
+    def __init__(self, *states: TaskState, text: str = "") -> None:
+        self.states = list(states)
+        self.text = text
+        self.got: list[tuple[str, str]] = []
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        assert context.message
+        self.got.append((context.task_id or "", context.get_user_input()))
+        if context.current_task is None:
+            await event_queue.enqueue_event(new_task_from_user_message(context.message))
+        updater = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
+        message = updater.new_agent_message([Part(text=self.text)]) if self.text else None
+        await updater.update_status(self.states.pop(0), message)
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        raise NotImplementedError
+
+
+@asynccontextmanager
+async def connected(
+    target: Any, **options: Any
+) -> AsyncGenerator[tuple[accord.ConnectedAgent, accord.ClientSession], None]:
+    here, there = pair()
+    agent = as_agent(target)
+    serving = asyncio.create_task(accord.serve(agent, there))
+    try:
+        async with accord.connect(here, versions=(2,), unstable=True, **options) as client:
+            yield client, await client.new_session(Path.cwd())
+    finally:
+        await here.aclose()
+        await asyncio.wait([serving], timeout=5)
+        await agent.aclose()
+
+
+@asynccontextmanager
+async def served(executor: AgentExecutor, token: str | None = None) -> AsyncGenerator[Server, None]:
+    server = Server(executor, token)
+    try:
+        yield server
+    finally:
+        await server.aclose()
+
+
+async def said(session: accord.ClientSession, text: str) -> accord.ClientTurn:
+    async with session.prompt(text) as turn:
+        await turn.wait()
+    return turn
+
+
+async def test_question_in_words_is_a_form_or_the_next_prompt() -> None:
+    asks, done = TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STATE_COMPLETED
+
+    async def fill(form: Any) -> Any:
+        assert form.message == "Which city?"
+        return {"answer": "Rome"}
+
+    for answer in (fill, None):
+        remote = _Short(asks, done, text="Which city?")
+        async with served(remote) as server:
+            card = make_card(server.url)
+            async with connected(card, on_elicit_form=answer) as (_, session):
+                turn = await said(session, "Weather?")
+                assert turn.stop_reason == "end_turn"
+                if answer is None:
+                    assert turn.text == "Which city?"
+                    await said(session, "Rome")
+        assert [text for _, text in remote.got] == ["Weather?", "Rome"]
+        assert len({task for task, _ in remote.got}) == 1, "it is one task"
+
+
+async def test_states_become_stop_reasons_or_errors() -> None:
+    for state, text, reason in (
+        (TaskState.TASK_STATE_COMPLETED, "All done", "end_turn"),
+        (TaskState.TASK_STATE_REJECTED, "Not my job", "refusal"),
+        (TaskState.TASK_STATE_FAILED, "Out of paper", None),
+        (TaskState.TASK_STATE_AUTH_REQUIRED, "Log in at home", None),
+    ):
+        async with (
+            served(_Short(state, text=text)) as server,
+            connected(f"a2a+{server.url}") as (_, session),
+        ):
+            if reason is None:
+                with pytest.raises(RequestError, match=text):
+                    await said(session, "go")
+            else:
+                turn = await said(session, "go")
+                assert (turn.text, turn.stop_reason) == (text, reason)
+
+
+async def test_token_is_of_the_environment_and_for_the_server_of_the_card_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    remote = _Short(TaskState.TASK_STATE_COMPLETED, text="Hello")
+    monkeypatch.delenv("A2A_TOKEN", raising=False)
+    async with served(remote, "secret") as server:
+        url = f"{server.url}/.well-known/agent-card.json"
+        async with connected(url) as (_, session):
+            with pytest.raises(RequestError, match="A2A_TOKEN"):
+                await said(session, "go")
+        monkeypatch.setenv("A2A_TOKEN", "secret")
+        async with connected(url) as (_, session):
+            assert (await said(session, "go")).text == "Hello"
+        other = url.replace("127.0.0.1", "localhost")  # the card names another server
+        async with connected(other) as (_, session):
+            with pytest.raises(RequestError, match="is not sent there"):
+                await said(session, "go")
+    assert len(remote.got) == 1
+
+
+async def test_client_of_the_library_is_an_agent() -> None:
+    async with served(_Short(TaskState.TASK_STATE_COMPLETED, text="Hello")) as server:
+        client = ClientFactory(ClientConfig(streaming=False)).create(make_card(server.url))
+        async with client, connected(client) as (_, session):
+            assert (await said(session, "go")).text == "Hello"
 
 
 class _Kept(dict[str, list[Any]]):
