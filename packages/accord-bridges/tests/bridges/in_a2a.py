@@ -121,7 +121,10 @@ class Played(AgentExecutor):
                 reply.raise_failure()
                 number += 1
                 for name, deltas in (("thoughts", reply.thoughts), ("response", reply.text)):
-                    for place, text in enumerate(deltas):
+                    # The server copies the whole task for each event.
+                    size = 1 + len(deltas) // 100
+                    joined = ["".join(deltas[n : n + size]) for n in range(0, len(deltas), size)]
+                    for place, text in enumerate(joined):
                         await updater.add_artifact(
                             [Part(text=text)], artifact_id=f"{name}-{number}", name=name,
                             append=place > 0,

@@ -42,7 +42,6 @@ from accord import (
     EmbeddedResource,
     ImageContent,
     NotOffered,
-    PermissionOption,
     PlanEntry,
     ResourceLink,
 )
@@ -399,30 +398,31 @@ class _TaskTurn:
         self._memory["task"] = self._task
         return None
 
+    async def _permitted(self, about: dict[str, Any]) -> dict[str, Any] | None:
+        """Let the user decide a permission. What they always allow is remembered here."""
+        run = self._run
+        options = {str(one["kind"]): str(one["id"]) for one in about.get("options", ())}
+        allow = options.get("allow_once") or options.get("allow_always")
+        reject = options.get("reject_once") or options.get("reject_always")
+        if allow is None or reject is None:
+            return None
+        title = str(about.get("title") or about.get("command") or "An action")
+        call_id = str(about.get("toolCallId") or about["id"])
+        is_call = run.is_open(call_id)
+        if not is_call:
+            await run.begin_call(call_id, title, title=title, kind=about.get("kind"))
+        for one in about.get("diffs", ()):
+            await run.progress(call_id, f"```diff\n{one.get('patch', '')}\n```\n")
+        more = about.get("description")
+        approval = await run.approve(call_id, title, question=title, description=more)
+        if approval.allowed and not is_call:
+            await run.end_call(call_id)
+        return {"option": allow if approval.allowed else reject}
+
     async def _asked(self, about: dict[str, Any]) -> dict[str, Any] | None:
         turn = self._run.turn
         if about["type"] == "permission":
-            options = [
-                PermissionOption(str(one["id"]), str(one["name"]), str(one["kind"]))
-                for one in about.get("options", ())
-            ]
-            if not options:
-                return None
-            title = str(about.get("title") or about.get("command") or "An action")
-            patches = [str(one.get("patch", "")) for one in about.get("diffs", ())]
-            async with turn.tool(
-                title, kind=about.get("kind") or "other", locations=about.get("paths", ()),
-                raw_input=about,
-            ) as call:  # fmt: skip
-                for patch in patches:
-                    await call.append_text(f"```diff\n{patch}\n```\n")
-                chosen = await call.request_choice(
-                    options, title=title, description=about.get("description")
-                )
-                if chosen is None or not chosen.allows:
-                    await call.deny("Not allowed by the user")
-            rejected = next((one for one in options if not one.allows), options[-1])
-            return {"option": (chosen or rejected).id}
+            return await self._permitted(about)
         try:
             if about["type"] == "url":
                 page = await turn.elicit_url(str(about["url"]), str(about.get("message", "")))

@@ -447,6 +447,8 @@ def _asked(question: _Question) -> tuple[str, dict[str, Any]]:
     if isinstance(question, CallerQuestion):
         about |= {"type": "permission", **permission_arguments(question.request)}
         request = question.request
+        if request.tool_call is not None:
+            about["toolCallId"] = request.tool_call.id
         options = ", ".join(f"{one.id} ({one.name})" for one in request.options)
         title = request.title or request.command or "May the agent do this?"
         more = f"\n{request.description}" if request.description else ""
