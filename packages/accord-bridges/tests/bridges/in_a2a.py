@@ -62,7 +62,6 @@ class Played(AgentExecutor):
         self.script = script
         self.tools = {tool.__name__: tool for tool in (*tools.plain, *tools.guarded)}
         self.histories = histories
-        self.always: set[str] = set()
         self.playing: dict[str, asyncio.Task[None]] = {}
         self.asked: dict[str, asyncio.Queue[dict[str, Any]]] = {}
         self.answers: dict[str, asyncio.Queue[Any]] = {}
@@ -182,12 +181,13 @@ class Played(AgentExecutor):
             await updater.update_status(TaskState.TASK_STATE_WORKING, message)
 
         await show("pending", input=arguments)
-        if use.name == "write_note_file" and use.name not in self.always:
-            question = {"type": "permission", "id": use.id, "title": use.name, "options": OPTIONS}
+        if use.name == "write_note_file":
+            question = {
+                "type": "permission", "id": f"q-{use.id}", "toolCallId": use.id,
+                "title": f"Write {arguments['text']} to {arguments['path']}", "options": OPTIONS,
+            }  # fmt: skip
             [answer] = await self.ask(task_id, question)
             option = answer["data"]["option"]
-            if option == "always":
-                self.always.add(use.name)
             if option == "no":
                 await show("cancelled", output="not allowed")
                 entry[-1] = "not allowed"
@@ -280,6 +280,11 @@ class TestA2a(BridgeContract):
 
         agent.aclose = aclose  # type: ignore[method-assign]
         return agent
+
+    async def test_refused_connection_is_a_readable_error(self) -> None:
+        async with connected("a2a+http://127.0.0.1:9") as (_, session):
+            with pytest.raises(RequestError, match="cannot be reached"):
+                await said(session, "go")
 
 
 class _Short(AgentExecutor):

@@ -241,12 +241,31 @@ class _TaskTurn:
     async def _follow(self, stream: Any) -> None:
         try:
             async with aclosing(stream) as events:
+                await self._first(events)
                 async for event in events:
                     await self._take(event)
         except Exception as error:
             broken = isinstance(error.__cause__ or error, httpx.HTTPError)
             if self._task is None or not broken:
                 raise
+
+    async def _first(self, events: Any) -> None:
+        """Take the first event, also if the turn is cancelled: it has the ids to cancel."""
+        first = asyncio.ensure_future(anext(events, None))
+        try:
+            await asyncio.shield(first)
+        except asyncio.CancelledError:
+            await asyncio.wait([first], timeout=_CANCEL_S)
+            if first.done() and not first.cancelled() and first.exception() is None:
+                event = first.result()
+                if event is not None and event.WhichOneof("payload") == "task":
+                    self._task, self._memory["context"] = event.task.id, event.task.context_id
+            first.cancel()
+            await asyncio.wait([first])
+            raise
+        event = first.result()
+        if event is not None:
+            await self._take(event)
 
     async def _take(self, event: StreamResponse) -> None:
         match event.WhichOneof("payload"):
