@@ -197,6 +197,7 @@ class _TaskTurn:
         self._task: str | None = memory.pop("task", None)  # one that waits for an answer
         self._texts: dict[str, str] = {}  # of artifacts
         self._calls = 0
+        self._names: dict[str, str] = {}  # of the tools of calls
 
     async def send(self, parts: Sequence[Part], metadata: Any) -> StopReason | None:
         """Send a message, and show what happens until the task rests."""
@@ -356,9 +357,10 @@ class _TaskTurn:
                 return
             self._texts[call_id] = ""
             self._calls += 1
+            self._names[call_id] = str(about.get("name") or about.get("title") or "tool")
             await run.begin_call(
                 call_id,
-                str(about.get("name") or about.get("title") or "tool"),
+                self._names[call_id],
                 about.get("input"),
                 title=about.get("title"),
                 kind=about.get("kind"),
@@ -433,7 +435,8 @@ class _TaskTurn:
         for one in about.get("diffs", ()):
             await run.progress(call_id, f"```diff\n{one.get('patch', '')}\n```\n")
         more = about.get("description")
-        approval = await run.approve(call_id, title, question=title, description=more)
+        name = self._names.get(call_id, title)
+        approval = await run.approve(call_id, name, question=title, description=more)
         if approval.allowed and not is_call:
             await run.end_call(call_id)
         return {"option": allow if approval.allowed else reject}
