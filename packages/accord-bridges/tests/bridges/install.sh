@@ -59,3 +59,5 @@ venv openai_agents "(3, 11)" openai-agents==0.24.0 $bridges
 venv agno "(3, 11)" "agno[mcp]==3.1.0" $bridges
 # shellcheck disable=SC2086  # a list of words
 venv google_adk "(3, 11)" "google-adk[mcp]==2.13.0" $bridges
+# shellcheck disable=SC2086  # a list of words
+venv a2a "(3, 11)" "a2a-sdk[http-server]==1.3.0" uvicorn $bridges
