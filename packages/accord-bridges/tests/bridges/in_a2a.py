@@ -36,11 +36,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 import accord
-from accord import Agent, RequestError
+from accord import Agent, RequestError, ToolCall
 from accord.transports.memory import pair
 from accord_bridges import as_agent
 from accord_bridges.frameworks.a2a import A2aAgent
-from accord_bridges.testing import BridgeContract, ModelError, Script, ToolUse
+from accord_bridges.testing import BridgeContract, ModelError, Reply, Script, ToolUse
 
 OPTIONS = [
     {"id": "yes", "name": "Allow", "kind": "allow_once"},
@@ -280,6 +280,25 @@ class TestA2a(BridgeContract):
 
         agent.aclose = aclose  # type: ignore[method-assign]
         return agent
+
+    async def test_cancel_while_a_tool_hangs(self) -> None:
+        """The remote agent is ahead of its stream: this waits until the call is shown."""
+        for version in (1, 2):
+            script = Script(
+                Reply(calls=(ToolUse("wait_forever", {"what": "word-event"}),)),
+                Reply(text=("I am back.",)),
+            )
+            async with self.connected(script, version) as client:
+                session = await client.session()
+                async with session.prompt("word-first") as turn:
+                    async for event in turn:
+                        if isinstance(event, ToolCall) and event.status == "in_progress":
+                            await turn.cancel()
+                await self.tools.until_idle()
+                [call] = turn.tool_calls
+                assert call.status == ("cancelled" if version == 2 else "failed")
+                await self._goes_on(client, session, turn)
+                assert self.tools.count("wait_forever") == version, "it is not run again"
 
     async def test_refused_connection_is_a_readable_error(self) -> None:
         async with connected("a2a+http://127.0.0.1:9") as (_, session):
