@@ -68,7 +68,8 @@ def make_parser() -> argparse.ArgumentParser:
             "OBJECT is MODULE:OBJECT or FILE.py:OBJECT: an agent of pydantic-ai, openai-agents,"
             " google-adk, agno, LangGraph, smolagents, agent-framework or the Claude Agent SDK,"
             " an async function, or a function that makes one of these. Or it is the URL of an"
-            " OpenAI-compatible API, http://…/v1#MODEL."
+            " OpenAI-compatible API, http://…/v1#MODEL, or of a remote A2A agent, a2a+https://…,"
+            " which gets the token in A2A_TOKEN."
         ),
         add_help=False,
         exit_on_error=False,

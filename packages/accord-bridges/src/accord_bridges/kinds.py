@@ -49,7 +49,10 @@ KINDS: tuple[Kind, ...] = (
     ),
     _kind("smolagents", "smolagents", "MultiStepAgent", "smolagents:SmolagentsAgent"),
     _kind("agent-framework", "agent_framework", "BaseAgent", "agent_framework:AgentFrameworkAgent"),
+    _kind("A2A", "a2a", "Client", "a2a:A2aAgent"),
+    _kind("A2A", "a2a_pb2", "AgentCard", "a2a:A2aAgent"),
 )
+_A2A = "accord_bridges.frameworks.a2a:A2aAgent"
 _OPENAI_API = "accord_bridges.frameworks.openai_api:OpenAiApiAgent"
 
 
@@ -57,10 +60,11 @@ def as_agent(target: Any, **options: Any) -> Agent:
     """Return an agent that runs an object of a framework; `as_agent(object).run()` is a program.
 
     `target` is an object of one of `KINDS`, an async function, the URL of an OpenAI-compatible
-    API (`http://…/v1#MODEL`). A class or a function without parameters that
-    makes such an object is called; so is a function of `tools`, `model` or both that makes a graph
-    of LangGraph, for each session. `options` are those of `Options`. Raises `UnknownKind`, a
-    `TypeError`, which names the kinds, and `ImportError` for a package that is missing.
+    API (`http://…/v1#MODEL`), or that of a remote A2A agent (`a2a+http://…`). A class or a
+    function without parameters that makes such an object is called; so is a function of `tools`,
+    `model` or both that makes a graph of LangGraph, for each session. `options` are those of
+    `Options`. Raises `UnknownKind`, a `TypeError`, which names the kinds, and `ImportError` for a
+    package that is missing.
     """
     given, target = target, _made(target, options)
     found = None if isinstance(target, Agent) else _bridge_of(target)
@@ -85,6 +89,8 @@ def as_agent(target: Any, **options: Any) -> Agent:
 
 def _bridge_of(target: Any) -> type[BridgedAgent]:
     if isinstance(target, str):
+        if _is_a2a(target):
+            return _load(_A2A)
         _check_url(target)
         return _load(_OPENAI_API)
     kind = kind_of(target)
@@ -111,13 +117,21 @@ def kind_of(target: Any) -> Kind | None:
     return None
 
 
+def _is_a2a(url: str) -> bool:
+    """Return whether a URL is that of an A2A agent: `a2a+https://…`, or of its card."""
+    if url.startswith(("a2a+http://", "a2a+https://")):
+        return True
+    is_card = url.partition("#")[0].endswith("/agent-card.json")
+    return is_card and url.startswith(("http://", "https://"))
+
+
 def _check_url(url: str) -> None:
     """Raise `UnknownKind` unless this is the URL of an OpenAI-compatible API."""
     path = url.partition("#")[0].partition("?")[0].rstrip("/")
     if not url.startswith(("http://", "https://")) or not ("#" in url or path.endswith("/v1")):
         raise UnknownKind(
             f"{url!r}: expected an object of a framework, or the URL of an OpenAI-compatible API,"
-            " http://…/v1#MODEL"
+            " http://…/v1#MODEL, or of an A2A agent, a2a+http://…"
         )
 
 
@@ -206,12 +220,12 @@ def _unknown(target: Any) -> str:
     names = {name: kind for kind in (*of_package, *KINDS) for name in kind.classes}
     near = difflib.get_close_matches(name, names, 1)
     found = [*of_package, *(names[one] for one in near)]
-    kinds = ", ".join(kind.name for kind in KINDS)
+    kinds = ", ".join(dict.fromkeys(kind.name for kind in KINDS))
     nearest = ""
     if found:
         kind = found[0]
         nearest = f" The nearest: {kind.name}, an object of the class {' or '.join(kind.classes)}."
     return (
         f"an object of the class {place} cannot be an agent.{nearest} Expected an object of"
-        f" {kinds}; an async function; or the URL of an OpenAI-compatible API"
+        f" {kinds}; an async function; or the URL of an OpenAI-compatible API or an A2A agent"
     )

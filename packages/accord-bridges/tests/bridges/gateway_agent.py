@@ -8,13 +8,20 @@ import os
 
 from msgspec import Struct
 
-from accord import Agent, PlanEntry, SqliteStore, TokenUsage, Turn
+from accord import Agent, AvailableCommand, PlanEntry, Session, SqliteStore, TokenUsage, Turn
 from accord.types.content import ImageContent
 
 
 class Trip(Struct):
     city: str
     days: int = 1
+
+
+class Size(Struct):
+    """A form."""
+
+    number: int
+    unit: str = "cm"
 
 
 class Caller(Agent):
@@ -25,7 +32,10 @@ class Caller(Agent):
     mcp_transports = frozenset({"stdio"})
     prompt_capabilities = frozenset({"image", "resource"})
 
-    async def prompt(self, turn: Turn) -> None:
+    async def open_session(self, session: Session) -> None:
+        await session.set_commands([AvailableCommand("count", "Counts", hint="to a number")])
+
+    async def prompt(self, turn: Turn) -> str | None:
         turn.token_usage = TokenUsage(total=12, input=10, output=2)
         images = sum(isinstance(block, ImageContent) for block in turn.content)
         if images:
@@ -64,6 +74,17 @@ class Caller(Agent):
                 case "form":
                     filled = await turn.elicit_form(Trip, rest)
                     await turn.say("declined" if filled is None else f"to {filled.city}")
+                case "plans":
+                    plan = await turn.plan(rest.split())
+                    await plan.update(0, status="completed")
+                case "size":
+                    size = await turn.elicit_form(Size, "How large?")
+                    await turn.say("declined" if size is None else f"{size.number} {size.unit}")
+                case "url":
+                    page = await turn.elicit_url("https://example.com/login", "Log in")
+                    await turn.say("declined" if page is None else "opened")
+                case "stop":
+                    return rest
                 case "wait":
                     await turn.say("waiting")
                     await asyncio.Event().wait()
@@ -71,6 +92,7 @@ class Caller(Agent):
                     os._exit(3)
                 case _:
                     pass
+        return None
 
     async def _edit(self, turn: Turn) -> bool:
         async with turn.tool("Edit notes", kind="edit", raw_input={}) as call:

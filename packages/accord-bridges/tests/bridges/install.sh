@@ -65,3 +65,5 @@ venv google_adk "(3, 11)" "google-adk[mcp]==2.13.0" $bridges
 venv smolagents "(3, 11)" "smolagents[openai]==1.26.0" $bridges
 # shellcheck disable=SC2086  # a list of words
 venv agent_framework "(3, 11)" agent-framework-core==1.23.0 agent-framework-openai tenacity $bridges
+# shellcheck disable=SC2086  # a list of words
+venv a2a "(3, 11)" "a2a-sdk[http-server]==1.3.0" uvicorn $bridges

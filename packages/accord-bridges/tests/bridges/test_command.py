@@ -144,7 +144,7 @@ def test_kinds_and_the_nearest_one_are_named() -> None:
         as_agent(Agents())
     said = str(refused.value)
     assert "The nearest: openai-agents, an object of the class Agent." in said
-    kinds = "agno, langgraph, claude-agent-sdk, smolagents, agent-framework; an async function"
+    kinds = "langgraph, claude-agent-sdk, smolagents, agent-framework, A2A; an async function"
     assert kinds in said
 
 

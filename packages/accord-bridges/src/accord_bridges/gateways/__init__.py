@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from accord_bridges.gateways.turns import GatewaySettings
     from accord_terminal.toolkit.agent_names import NamedAgent
 
-PROTOCOLS = ("openai", "mcp", "ag-ui")
+PROTOCOLS = ("openai", "mcp", "a2a", "ag-ui")
 
 __all__ = ("PROTOCOLS", "gateway")
 
@@ -28,8 +28,13 @@ def gateway(
     *,
     only: Sequence[str] = PROTOCOLS,
     show_tools: bool = False,
+    push_hosts: Sequence[str] = (),
 ) -> GatewayApp:
-    """Return the application that serves agents by the protocols of `only`."""
+    """Return the application that serves agents by the protocols of `only`.
+
+    `push_hosts` are those that A2A callers may let notify: `HOST`, `HOST:PORT` or `http://HOST`.
+    Raises `ValueError` for one that is none.
+    """
     from accord_bridges.gateways.app import GatewayApp
     from accord_bridges.gateways.turns import AgentSessions
 
@@ -49,4 +54,8 @@ def gateway(
         from accord_bridges.gateways.ag_ui import AgUi
 
         routes.append(AgUi(sessions).routes())
+    if "a2a" in only:
+        from accord_bridges.gateways.a2a import A2a
+
+        routes += A2a(sessions, push_hosts=push_hosts, login=not access.insecure).routes()
     return GatewayApp(sessions, routes, access)

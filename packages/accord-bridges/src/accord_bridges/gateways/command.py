@@ -105,6 +105,14 @@ def _check_rules(
 )
 @click.option("--stdio-mcp", is_flag=True, help="Be an MCP server on stdin and stdout.")
 @click.option("--show-tools", is_flag=True, help="Name the agents' tool calls in their answers.")
+@click.option(
+    "--push-host",
+    "push_hosts",
+    metavar="HOST",
+    multiple=True,
+    help="Host whose URLs A2A callers may let notify: HOST or HOST:PORT by https, or"
+    " http://HOST:PORT. Repeatable. Default: none.",
+)
 @endpoint_options(PORT)
 def command(
     agents: tuple[str, ...],
@@ -120,17 +128,18 @@ def command(
     warm: int,
     stdio_mcp: bool,
     show_tools: bool,
+    push_hosts: tuple[str, ...],
     **listen: Any,
 ) -> int:
-    """Serve agents to programs that speak the OpenAI API, MCP or AG-UI.
+    """Serve agents to programs that speak the OpenAI API, MCP, A2A or AG-UI.
 
     AGENTS are names from `accord agents`, or the command of one agent after `--`. In the OpenAI
     API each is a model, as is AGENT/MODEL for a model that the agent offers; in MCP, the tool
-    `ask` asks one.
+    `ask` asks one; each has an A2A card and a path of AG-UI.
 
     An action of an agent that needs a permission is rejected, unless a rule (--allow) allows it
-    or the caller decides: by the function `acp_permission` of its request, or by elicitation,
-    or as an interrupt of AG-UI.
+    or the caller decides: by the function `acp_permission` of the OpenAI API, by elicitation of
+    MCP, as the input that an A2A task requires, or as an interrupt of AG-UI.
 
     Conversations are sessions that `accord session list` shows and `accord chat -s ID` opens.
     """
@@ -150,13 +159,21 @@ def command(
         return _serve_stdio(offered, settings)
     try:
         access = Access(**endpoint.access())
-        app = gateway(offered, access, settings, only=protocols, show_tools=show_tools)
+        app = gateway(
+            offered,
+            access,
+            settings,
+            only=protocols,
+            show_tools=show_tools,
+            push_hosts=push_hosts,
+        )
     except (ValueError, SessionsError) as error:
         raise click.UsageError(str(error)) from None
 
     places = {
         "openai": "/v1 is the OpenAI API",
         "mcp": "/mcp is an MCP server",
+        "a2a": "/a2a/AGENT is A2A",
         "ag-ui": "/ag-ui/AGENT is AG-UI",
     }
 
@@ -168,11 +185,13 @@ def command(
         found = {
             "openai": f"  OpenAI API:  OPENAI_BASE_URL={address}/v1  OPENAI_API_KEY=the token",
             "mcp": f"  MCP:         {address}/mcp  Authorization: Bearer, then the token",
+            "a2a": "\n".join(f"  A2A:         {address}/a2a/{name}" for name in offered),
             "ag-ui": f"  AG-UI:       {address}/ag-ui/AGENT",
         }
         return [f"Serving {names} on {address}", *(found[one] for one in protocols)]
 
-    endpoint.serve(app, lambda: app.running_turns, announce, "OPENAI_API_KEY")
+    token_for = "OPENAI_API_KEY" if "openai" in protocols else "callers send it as Bearer"
+    endpoint.serve(app, lambda: app.running_turns, announce, token_for)
     return 0
 
 

@@ -162,13 +162,18 @@ _SIGNATURES = {
 }
 
 
+def image_type(data: bytes) -> str | None:
+    """Return the media type of an image that agents can see; None for other bytes."""
+    return next((kind for head, kind in _SIGNATURES.items() if data.startswith(head)), None)
+
+
 def _image(url: Any, where: str) -> ContentBlock:
     if not isinstance(url, str) or not url:
         raise GatewayError(f"{where}: expected a URL of an image", param=where)
     if not url.startswith("data:"):
         return ResourceLink(url, url.rpartition("/")[2] or "image")  # the agent may fetch it
     _, data = _data_url(url, where)
-    kind = next((kind for head, kind in _SIGNATURES.items() if data.startswith(head)), None)
+    kind = image_type(data)
     if kind is None:
         raise GatewayError(
             f"{where}: expected a PNG, JPEG, GIF or WebP image, got {len(data)} other bytes",

@@ -14,7 +14,7 @@ import secrets
 import sqlite3
 import tempfile
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -37,12 +37,14 @@ from accord_terminal.sessions.records import (
     SessionsError,
     Store,
     StoreError,
+    has_owner,
     new_record,
 )
 from accord_terminal.toolkit.agent_names import NamedAgent
 
 if TYPE_CHECKING:
     from accord.client.events import Decision
+    from accord.types.session import AvailableCommand, Implementation
 
 log: logging.Logger = logging.getLogger("accord.gateway")
 
@@ -53,6 +55,8 @@ _LEAVE_S = 5.0
 _DIES_S = 1.0  # for the owner of a session to end after its agent, whose turn has failed
 _REFILL_S = 0.5
 _STARTS = max(8, 2 * (os.cpu_count() or 1))  # of an agent at the same time
+_COMMANDS_S = 1.0
+_PAUSE_S = 0.02
 _HEADS = 100_000  # conversations that are found by their transcripts
 
 
@@ -552,6 +556,8 @@ class AgentSessions:
         self._warming: set[asyncio.Task[None]] = set()
         self._tidying: asyncio.Task[None] | None = None
         self._has_ended = False
+        self.at_end: list[Callable[[], Awaitable[None]]] = []
+        """What protocols do after the last turn, before the database is closed."""
         self.database: sqlite3.Connection = _open_database(self.folder / "gateway.db")
         """What has to survive the gateway; only this user can read it."""
         self._heads = _Heads(self.database)
@@ -691,8 +697,28 @@ class AgentSessions:
             async with asyncio.timeout(_LEAVE_S):
                 await (await conversation.connected()).close()
         await conversation.aclose()
+        with suppress(TimeoutError):  # the owner writes the record when it ends
+            async with asyncio.timeout(_LEAVE_S):
+                while has_owner(conversation.id):  # noqa: ASYNC110  # it is another process
+                    await asyncio.sleep(_PAUSE_S)
         with suppress(StoreError):
             self.store.delete(conversation.id)
+
+    async def look(self, agent: str) -> tuple[Implementation, Sequence[AvailableCommand]]:
+        """Start an agent for a moment; return its name, its version and its commands.
+
+        Raises `AccordError` or `TimeoutError` if it cannot be started.
+        """
+        conversation = self._new(agent, self.settings.cwd)
+        try:
+            shared = await conversation.connected()
+            with suppress(TimeoutError):  # agents send their commands after the session is open
+                async with asyncio.timeout(_COMMANDS_S), shared.session.events() as events:
+                    while not shared.session.transcript.commands:
+                        await anext(events)
+            return shared.agent.info, shared.session.transcript.commands
+        finally:
+            await self._discard(conversation)
 
     def _directory(self, wanted: str | None) -> Path:
         """Return where a new session works. Raises `GatewayError` for a place outside the roots."""
@@ -750,6 +776,8 @@ class AgentSessions:
         self._warm.clear()
         await asyncio.gather(*map(self._discard, unused))
         await asyncio.gather(*(one.aclose() for one in self._open.values()))
+        for end in self.at_end:
+            await end()
         self.database.close()
 
     @property
