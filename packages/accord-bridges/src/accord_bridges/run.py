@@ -322,7 +322,7 @@ class Run:
                 if form is not None:
                     options.insert(2, _CHANGED)
                 if answerable and self._has_forms:
-                    options.insert(-2, _ANSWER)
+                    options.append(_ANSWER)  # last: a client may take the first that rejects
                 chosen = await handle.request_choice(
                     options, title=question, description=description
                 )
