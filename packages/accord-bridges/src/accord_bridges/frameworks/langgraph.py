@@ -51,7 +51,7 @@ except ImportError as error:
 
 try:
     from langgraph.errors import is_invalid_resume
-except ImportError:  # before 1.2.20 interrupts had no schemas
+except ImportError:  # of older releases, whose interrupts have no schemas
 
     def is_invalid_resume(error: BaseException) -> bool:  # noqa: ARG001  # it never is
         return False
