@@ -179,7 +179,7 @@ def _made(target: Any, options: Mapping[str, Any]) -> Any:
     if not _factory_parameters(target).issuperset(needed):
         raise _needs_arguments(target, needed)
     models = options.get("models")
-    values = {"tools": [], "model": models[0] if models else None}
+    values: dict[str, Any] = {"tools": [], "model": models[0] if models else None}
     try:
         return target(**{name: values[name] for name in needed})
     except Exception as error:

@@ -251,6 +251,13 @@ class Run:
             await self._complete_input(call)
             await call.handle.start()
 
+    async def pause_call(self, call_id: str) -> None:
+        """Report that a call waits for the user; `start_call` reports that it continues."""
+        call = self._calls.get(call_id)
+        if call is not None:
+            await self._complete_input(call)
+            await call.handle.pause()
+
     def is_open(self, call_id: str) -> bool:
         """Return whether a call was begun and has not ended."""
         return call_id in self._calls
@@ -322,7 +329,7 @@ class Run:
                 if form is not None:
                     options.insert(2, _CHANGED)
                 if answerable and self._has_forms:
-                    options.insert(-2, _ANSWER)
+                    options.append(_ANSWER)  # last: a client may take the first that rejects
                 chosen = await handle.request_choice(
                     options, title=question, description=description
                 )

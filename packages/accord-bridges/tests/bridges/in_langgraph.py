@@ -368,6 +368,21 @@ async def test_interrupts_at_once_are_all_answered():
     assert got == [f"left {by_question['Left?']}", f"right {by_question['Right?']}"]
 
 
+async def test_call_that_asks_is_paused():
+    seen: list[str] = []
+
+    async def answer(form: Any) -> Any:
+        seen.extend(call.status for call in session.transcript.tool_calls)
+        return {form.fields[0].name: "green"}
+
+    script = Script(Reply(calls=(ask("Which colour?"),)), Reply(text=("I see.",)))
+    async with connected(script, answer=answer) as client:
+        session = await client.session()
+        turn = await client.turn(session, "go")
+        assert [call.status for call in turn.tool_calls] == ["completed"]
+    assert seen == ["paused"]
+
+
 async def test_question_that_is_not_answered_ends_the_turn():
     script = Script(Reply(calls=(ask("Which colour?"),)), Reply(text=("Then not.",)))
     async with connected(script, answer=lambda _: never()) as client:
@@ -507,6 +522,9 @@ async def test_approval_in_a_subagent_is_asked_there():
         assert sorted(asked) == ["a", "b"]
         assert ran == ["a"]
         assert len(session.transcript.subagents) == 2
+        shown = str(session.transcript.subagents)
+        assert "general-purpose" in shown
+        assert "word-a" in shown, "its task is said"
         statuses = [
             [call.status for call in session.subagent(each).transcript.tool_calls]
             for each in session.transcript.subagents

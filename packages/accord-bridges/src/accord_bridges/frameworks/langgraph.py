@@ -51,7 +51,7 @@ except ImportError as error:
 
 try:
     from langgraph.errors import is_invalid_resume
-except ImportError:  # before 1.2.20 interrupts had no schemas
+except ImportError:  # of older releases, whose interrupts have no schemas
 
     def is_invalid_resume(error: BaseException) -> bool:  # noqa: ARG001  # it never is
         return False
@@ -522,15 +522,16 @@ class _Turn:
     async def _task(self, space: tuple[str, ...], task: dict[str, Any]) -> None:
         task_id = task["id"]
         if "input" in task:
-            given = task["input"]
-            call = given.get("tool_call") if isinstance(given, Mapping) else None
-            self._tasks[task_id] = call or {}
+            self._tasks[task_id] = _call_of(task["input"])
             return
         for each in task.get("interrupts") or ():
             found = each["id"] if isinstance(each, Mapping) else each.id
             if len(space) >= len(self._asked_in.get(found, ())):
                 self._asked_in[found] = space
         if task.get("interrupts"):
+            call, work = self._tasks.get(task_id, {}), self.works.get(space)
+            if call and work is not None:
+                await work.run.pause_call(call["id"])
             return
         for inner, stack in list(self._subagents.items()):
             if len(inner) > len(space) and inner[len(space)].partition(":")[2] == task_id:
@@ -661,6 +662,14 @@ class _Turn:
 
 def _schema(interrupt: Any) -> Any:
     return getattr(interrupt, "response_schema", None)
+
+
+def _call_of(given: Any) -> Mapping[str, Any]:
+    """Return the call that the input of a task is; nothing for other tasks."""
+    if isinstance(given, list) and len(given) == 1:
+        given = {"tool_call": given[0]}
+    call = given.get("tool_call") if isinstance(given, Mapping) else None
+    return call if isinstance(call, Mapping) and {"id", "name", "args"} <= call.keys() else {}
 
 
 def _messages_of(state: Any) -> Any:
