@@ -211,7 +211,8 @@ class _Turn:
                 for content in update.contents:
                     if content.type == "text" and content.merge_mode != "replace":
                         if text := content.text:
-                            self._begin_message(update.message_id)
+                            if update.message_id != self._message_id:
+                                self._begin_message(update.message_id)
                             self._said.append(text)
                             await say(text)
                     elif content.type == "function_approval_request":
@@ -234,7 +235,7 @@ class _Turn:
             self._number += 1
             self._said.clear()
             self._thought.clear()
-        self.run.message(f"message-{self._number}")
+            self.run.message(f"message-{self._number}")
 
     async def _replace(self, said: list[str], text: str, show: Callable[[str], Any]) -> None:
         """Show a whole text: what is new in it, or all of it if it begins in another way."""
