@@ -302,7 +302,9 @@ class Hanging(TestClaude):
             found = reply(request)
             last = request[-1]["content"]
             seen = last if isinstance(last, str) else json.dumps(last)
-            return Reply(text=("I wait.",), hangs=True) if "word-hang" in seen else found
+            # What an ended turn was asked is a part of the next request.
+            hangs = "word-hang" in seen and "word-second" not in seen
+            return Reply(text=("I wait.",), hangs=True) if hangs else found
 
         script.reply = hanging  # of this test
 
