@@ -386,7 +386,7 @@ def _message_events(reply: Reply, model: str) -> Iterator[dict[str, Any] | None]
     if reply.hangs and not (reply.thoughts or reply.text):
         yield None
     usage = {"input_tokens": reply.input_tokens, "output_tokens": 1}
-    begun = {**whole, "content": [], "stop_reason": None, "usage": usage}
+    begun: dict[str, Any] = {**whole, "content": [], "stop_reason": None, "usage": usage}
     yield {"type": "message_start", "message": begun}
     for index, block in enumerate(whole["content"]):
         at = {"type": "content_block_delta", "index": index}
