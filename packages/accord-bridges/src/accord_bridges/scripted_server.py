@@ -385,8 +385,8 @@ def _message_events(reply: Reply, model: str) -> Iterator[dict[str, Any] | None]
     whole = _message(reply, model)
     if reply.hangs and not (reply.thoughts or reply.text):
         yield None
-    begun = {**whole, "content": [], "stop_reason": None, "usage": {**whole["usage"]}}
-    begun["usage"]["output_tokens"] = 1
+    usage = {"input_tokens": reply.input_tokens, "output_tokens": 1}
+    begun: dict[str, Any] = {**whole, "content": [], "stop_reason": None, "usage": usage}
     yield {"type": "message_start", "message": begun}
     for index, block in enumerate(whole["content"]):
         at = {"type": "content_block_delta", "index": index}

@@ -64,7 +64,7 @@ class TestClaude(BridgeContract):
          "images", "usage", "models", "steering", "parallel_calls", "fork", "editor_tools")
     )  # fmt: skip
     has_server = True
-    timeout_s = 120.0  # Claude Code starts in 1.4 s on an idle machine
+    timeout_s = 240.0  # Claude Code starts in 1.4 s on an idle machine
     models = ("claude-sonnet-5", "claude-opus-5")
     question_call = ToolUse(
         "AskUserQuestion",
@@ -179,8 +179,8 @@ async def test_approvals_of_claudes_own_tools():
             assert written.title == "Write a.txt"
             assert text in client.script.requests[-1], "it is in the file that is read"
             (diff,) = [part for part in written.content if isinstance(part, Diff)]
-            before = None if text == "one" else "one"
-            assert (diff.old, diff.new) == (before, text)
+            assert f"+{text}" in str(diff.patch)
+            assert ("-one" in str(diff.patch)) == (text == "two")
         assert len(asked) == 1
 
 
@@ -214,7 +214,7 @@ async def test_modes_tasks_and_commands():
     async with contract.connected(script, permissions=decide) as client:
         session = await client.session()
         turn = await client.turn(session, "go")
-        assert "word-plan" in str(asked[0].description)
+        assert asked[0].title == "Exit plan mode"
         assert [call.status for call in turn.tool_calls] == ["completed"] * 4
         (mode,) = [o for o in session.transcript.options if o.category == "mode"]
         assert mode.value == "default", "it has left the mode in which it plans"
@@ -302,7 +302,9 @@ class Hanging(TestClaude):
             found = reply(request)
             last = request[-1]["content"]
             seen = last if isinstance(last, str) else json.dumps(last)
-            return Reply(text=("I wait.",), hangs=True) if "word-hang" in seen else found
+            # What an ended turn was asked is a part of the next request.
+            hangs = "word-hang" in seen and "word-second" not in seen
+            return Reply(text=("I wait.",), hangs=True) if hangs else found
 
         script.reply = hanging  # of this test
 
@@ -311,7 +313,10 @@ class Hanging(TestClaude):
 async def test_nothing_stays_running_when_the_agent_is_ended_in_a_turn(end: str, tmp_path: Path):
     contract = Hanging()
     command = [sys.executable, "-c", contract.program, str(tmp_path / "store.sqlite")]
-    async with asyncio.timeout(60), accord.connect(command, cwd=Path.cwd()) as agent:
+    async with (
+        asyncio.timeout(contract.timeout_s),
+        accord.connect(command, cwd=Path.cwd()) as agent,
+    ):
         session = await agent.new_session(tmp_path)
         async with session.prompt("word-first") as turn:
             await turn.wait()
@@ -327,7 +332,10 @@ async def test_nothing_stays_running_when_the_agent_is_ended_in_a_turn(end: str,
     async with asyncio.timeout(15):
         while _processes(str(tmp_path)):
             await asyncio.sleep(0.05)  # processes of another program
-    async with asyncio.timeout(60), accord.connect(command, cwd=Path.cwd()) as agent:
+    async with (
+        asyncio.timeout(contract.timeout_s),
+        accord.connect(command, cwd=Path.cwd()) as agent,
+    ):
         session = await agent.load_session(session.id, tmp_path)
         async with session.prompt("word-second") as turn:
             await turn.wait()

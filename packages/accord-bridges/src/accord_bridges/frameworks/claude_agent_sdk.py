@@ -13,12 +13,13 @@ from typing import Any, ClassVar, get_args
 
 from accord import AvailableCommand, EmbeddedResource, ImageContent, ResourceLink, Session
 from accord.types.session import StopReason
-from accord_bridges.bridge import BridgedAgent, Options
+from accord_bridges.bridge import BridgedAgent, Options, log
 from accord_bridges.editor import editor_tools
 from accord_bridges.frameworks.claude_process import (
     ClaudeProcess,
     Conversation,
     ConversationLost,
+    ProcessEnded,
     options_for,
     started,
 )
@@ -29,6 +30,7 @@ try:
     from claude_agent_sdk import (
         ClaudeAgentOptions,
         ClaudeSDKClient,
+        ClaudeSDKError,
         PermissionMode,
         PermissionResultDeny,
         create_sdk_mcp_server,
@@ -53,6 +55,7 @@ class ClaudeAgent(BridgedAgent):
     reports = frozenset({"tokens", "cost"})
     knows_settings: ClassVar[frozenset[str]] = frozenset({"client"})
     steering = True
+    system_prompt = frozenset({"append", "override"})
 
     def __init__(self, target: Any, options: Options | None = None) -> None:
         super().__init__(target, options)
@@ -163,16 +166,27 @@ class ClaudeAgent(BridgedAgent):
 
     async def answer(self, run: Run) -> StopReason | None:
         """Give Claude Code the prompt and show what it does."""
-        claude = await self._process(run.session)
-        await _settle(claude, {"model": run.model, "mode": run.mode})
-        await self._check_servers(run, claude)
         if self.options.editor_tools:
             tools = {each.__name__: each for each in editor_tools(run)}
             run.session.data["editor"] = tools
             run.shown_elsewhere.update(f"mcp__{_EDITOR}__{name}" for name in tools)
+        for can_repeat in (True, False):
+            claude = await self._process(run.session)
+            turn = ClaudeTurn(run, claude, self.options.modes)
+            try:
+                return await self._turn(run, claude, turn)
+            except (ClaudeSDKError, ProcessEnded):
+                claude.ended = True
+                if turn.has_begun or not can_repeat:
+                    raise
+                log.info("! Claude Code has ended between two turns: it is started again")
+        raise AssertionError("the second time returns or raises")
+
+    async def _turn(self, run: Run, claude: ClaudeProcess, turn: ClaudeTurn) -> StopReason | None:
         conversation: Conversation = run.session.data["conversation"]
-        turn = ClaudeTurn(run, claude, conversation, self.options.modes)
         try:
+            await _settle(claude, {"model": run.model, "mode": run.mode})
+            await self._check_servers(run, claude)
             return await turn.work(_prompt(run))
         finally:
             claude.turn = None

@@ -53,6 +53,10 @@ class ClaudeCodeError(Exception):
         self.status_code = status
 
 
+class ProcessEnded(ClaudeCodeError):
+    """The process has ended by itself."""
+
+
 class APIConnectionError(ClaudeCodeError):
     """Claude Code cannot reach the API of its model."""
 
@@ -204,7 +208,7 @@ class ClaudeProcess:
 
     async def read(self) -> None:
         """Take messages until the process ends: for the turn, or to show them in the next one."""
-        failure: Exception = ClaudeCodeError("Claude Code has ended")
+        failure = ProcessEnded("Claude Code has ended")
         try:
             async for message in self.client.receive_messages():
                 if isinstance(message, SystemMessage) and message.subtype == STATE:
@@ -214,7 +218,7 @@ class ClaudeProcess:
                 elif not isinstance(message, StreamEvent):
                     self._missed.append(message)
         except ClaudeSDKError as error:
-            failure = error
+            failure = ProcessEnded(f"Claude Code has ended: {error}")
         self.ended = True
         if self._is_read:
             await self._queue.put(failure)
@@ -250,7 +254,7 @@ class ClaudeProcess:
     async def next(self, timeout_s: float | None = None) -> Any:
         """Return the next message. Raises what has ended the process, and `TimeoutError`."""
         if self.ended and self._queue.empty():
-            raise ClaudeCodeError("Claude Code has ended")
+            raise ProcessEnded("Claude Code has ended")
         async with asyncio.timeout(timeout_s):
             message = await self._queue.get()
         if isinstance(message, Exception):

@@ -60,12 +60,10 @@ class _Shown:
 class ClaudeTurn:
     """One turn, from the prompt to the result that answers it."""
 
-    def __init__(
-        self, run: Run, claude: ClaudeProcess, conversation: Conversation, modes: Collection[str]
-    ) -> None:
+    def __init__(self, run: Run, claude: ClaudeProcess, modes: Collection[str]) -> None:
         self.run = run
         self.claude = claude
-        self.conversation = conversation
+        self.conversation: Conversation = run.session.data["conversation"]
         self._modes = modes
         self._main = _Shown(run)
         self._subagents: dict[str, tuple[_Shown, AsyncExitStack]] = {}
@@ -75,6 +73,8 @@ class ClaudeTurn:
         self._known = asyncio.Condition()
         self._unanswered: set[str] = set()
         self._has_spoken = False
+        self.has_begun = False
+        """Whether Claude Code has done something for the prompt."""
         self._has_result = False  # and nothing has been said since
         self._tells_state = False
         self._stop_reason: StopReason | None = None
@@ -123,7 +123,7 @@ class ClaudeTurn:
             except TimeoutError:
                 return
             if type(message) is StreamEvent:
-                self._has_result = False
+                self.has_begun, self._has_result = True, False
                 await stream(message)
             elif isinstance(message, ResultMessage):
                 await self._result(message)
