@@ -295,3 +295,23 @@ async def test_chunks_of_a_session_that_was_deleted_are_not_sent() -> None:
         with pytest.raises(InternalError):
             await client.prompt("go")
         assert "lost" not in client.said()
+
+
+@BOTH
+@pytest.mark.parametrize("base", [MemoryStore, SqliteStore])
+async def test_store_that_appends_itself_gets_each_chunk_before_it_is_sent(
+    version: int, base: type[Any], tmp_path: Path
+) -> None:
+    entries: list[bytes] = []
+
+    class Counts(base):
+        async def append(self, session_id: str, entry: bytes) -> None:
+            entries.append(entry)
+            await super().append(session_id, entry)
+
+    store = Counts(*([tmp_path / "sessions.db"] if base is SqliteStore else []))
+    async with connect_client(Mixed(store), version) as client:
+        assert await client.prompt("go") == "end_turn"
+    said = [u for e in entries if isinstance(u := decode_update(e), MessageUpdate)]
+    assert sum(u.role == "thought" for u in said) == 200
+    await store.aclose()

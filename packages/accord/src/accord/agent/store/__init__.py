@@ -195,6 +195,8 @@ class MemoryStore(SessionStore):
         return self._sessions.get(session_id)
 
     async def own(self, session_id: str, lost: Callable[[], None]) -> OwnedSession:
+        if type(self).append is not MemoryStore.append:
+            return OwnedSession(self, session_id)  # by the method of the derived class
         return _MemorySession(self, session_id, self._entries)
 
     async def update(self, session: StoredSession) -> None:

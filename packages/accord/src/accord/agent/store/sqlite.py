@@ -158,6 +158,8 @@ class SqliteStore(SessionStore):
         return work
 
     async def own(self, session_id: str, lost: Callable[[], None]) -> OwnedSession:
+        if type(self).append is not SqliteStore.append:
+            return OwnedSession(self, session_id)  # by the method of the derived class
         return _SqliteSession(self, session_id, self._append_all, self._append_now)
 
     async def read(self, session_id: str) -> list[bytes]:
