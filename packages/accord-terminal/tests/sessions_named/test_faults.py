@@ -70,7 +70,7 @@ def test_collected_entries_are_written_in_order_as_far_as_there_is_space(machine
     journal = Journal(path)
     journal.append(queued("one"))
     size = path.stat().st_size
-    for text in ("two", "tre"):
+    for text in ("two", "tri"):
         journal.collect(queued(text))
     assert (journal.last, journal.next, path.stat().st_size) == (1, 4, size)
     journal.append(queued("for"))
@@ -90,7 +90,7 @@ def test_collected_entries_are_written_in_order_as_far_as_there_is_space(machine
     journal.append(queued("sev"))
     journal.close()
     texts = [getattr(entry, "text", "") for entry in JournalReader(path).new_entries()]
-    assert texts == ["one", "two", "tre", "for", "fiv", "sev"]
+    assert texts == ["one", "two", "tri", "for", "fiv", "sev"]
 
 
 def test_unfinished_line_is_not_read_and_is_removed(machine: Machine) -> None:
