@@ -24,7 +24,7 @@ from msgspec import Struct
 from accord import ContentBlock, TokenUsage
 from accord.client.events import Event, PermissionRequest
 from accord.client.transcript import forget_items
-from accord.errors import AccordError, RequestError
+from accord.errors import AccordError, RequestCancelled, RequestError, TransportError
 from accord.remote.access import Principal
 from accord_bridges.gateways.caller_tools import CallerTool, CallerTools
 from accord_terminal.sessions.named import CALL, SharedSession, joined_session
@@ -121,6 +121,7 @@ class Exchange:
         """The permissions that were rejected because nobody could be asked."""
         self._content = content
         self._asks = asks
+        self._has_begun = False  # the agent has the prompt
         self._happened: deque[Happening] = deque()
         self._changed = asyncio.Event()
         self._read = asyncio.Event()
@@ -226,9 +227,20 @@ class Exchange:
             self._changed.set()
 
     async def _prompt(self) -> None:
+        try:
+            await self._prompt_once()
+        except (RequestCancelled, TransportError):
+            if self._has_begun:
+                raise
+            # The owner was about to leave, for example because its agent has died before.
+            await self.conversation.unlink()
+            await self._prompt_once()
+
+    async def _prompt_once(self) -> None:
         shared = await self.conversation.connected(decides=self._asks)
         async with shared.session.prompt(*self._content) as turn:
             async for event in turn:
+                self._has_begun = True
                 await self._put(event)
         self.stop_reason, self.usage = turn.stop_reason, turn.token_usage
         forget_items(shared.session.transcript, 0)  # the journal has it
@@ -370,7 +382,8 @@ class Conversation:
         """Decide a permission request of the running turn."""
         return "reject" if self.running is None else await self.running.decide(request)
 
-    async def _unlink(self) -> None:
+    async def unlink(self) -> None:
+        """Leave the session; the next turn opens it again."""
         if self._link is not None:
             await self._link.aclose()
             self._link = None
@@ -379,7 +392,7 @@ class Conversation:
         """Let the agent know the server with the caller's tools, before its session opens."""
         if self._tools is None or self._tools.is_open:
             return
-        await self._unlink()
+        await self.unlink()
         await self._tools.open()
         file = str(self._tools.file)
         others = [one for one in self.record.mcp_files if one != file]
@@ -410,7 +423,7 @@ class Conversation:
         if self.running is not None:
             self.running.cancel()
             await self.running.wait_ended()
-        await self._unlink()
+        await self.unlink()
         if self._tools is not None:
             await self._tools.aclose()
 
