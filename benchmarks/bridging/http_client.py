@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 TEXT = b'"content":'
 _SESSION = "acp-session-id"
-_TIMEOUT_S = 120.0
+_TIMEOUT_S = 600.0
 
 
 @dataclass

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 from msgspec.structs import replace
 
-from accord.remote.access import Access
+from accord.remote.access import Access, Principal
 from accord.remote.server import ServerOptions, Stop, run_server
 from accord_bridges.gateways import gateway
 from accord_bridges.gateways.turns import AgentSessions, GatewaySettings
@@ -131,6 +131,20 @@ async def test_conversation_continues_by_its_transcript_header_and_id(state: Pat
             async with shared.session.prompt("pid") as turn:
                 await turn.wait()
             assert turn.text == pid
+
+
+async def test_what_was_said_does_not_stay_in_memory(state: Path) -> None:
+    async with serving(state, warm=1) as gate:
+        found = await gate.ask("many 2000")
+        assert found.choices[0].message.content == "x " * 2000
+        token = Principal("test", all_sessions=True)
+        conversation = gate.sessions.find(found.acp["session_id"], token)
+        shared = await conversation.connected()
+        assert shared.session.transcript.items == []
+        # The journal has it, and the conversation goes on.
+        assert await gate.text("say on", metadata={"session_id": conversation.id}) == "on"
+        async with open_session(conversation.id, create=False) as seen:
+            assert "x x x" in seen.session.transcript.messages[1].text
 
 
 async def test_stream_has_text_thoughts_usage_and_session(state: Path) -> None:

@@ -65,6 +65,34 @@ def test_journal_without_space_keeps_what_it_has(
     assert texts == ["one", "three"]
 
 
+def test_collected_entries_are_written_in_order_as_far_as_there_is_space(machine: Machine) -> None:
+    path = machine.base / "j.jsonl"
+    journal = Journal(path)
+    journal.append(queued("one"))
+    size = path.stat().st_size
+    for text in ("two", "tri"):
+        journal.collect(queued(text))
+    assert (journal.last, journal.next, path.stat().st_size) == (1, 4, size)
+    journal.append(queued("for"))
+    assert [entry.seq for entry in journal.after(0, 10)] == [1, 2, 3, 4]
+    for text in ("fiv", "six"):
+        journal.collect(queued(text))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5 * size + 10, before[1]))
+        with pytest.raises(JournalError, match="Cannot write the journal"):
+            journal.flush()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert (journal.last, journal.next) == (5, 6)
+    journal.append(queued("sev"))
+    journal.close()
+    texts = [getattr(entry, "text", "") for entry in JournalReader(path).new_entries()]
+    assert texts == ["one", "two", "tri", "for", "fiv", "sev"]
+
+
 def test_unfinished_line_is_not_read_and_is_removed(machine: Machine) -> None:
     path = machine.base / "j.jsonl"
     journal = Journal(path)

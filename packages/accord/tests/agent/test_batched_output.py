@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from accord import Agent, MemoryStore, Turn
 from accord.agent import session_core
 from accord.agent.store import OwnedSession
+from accord.agent.store.sqlite import SqliteStore
 from accord.agent.store.stored_sessions import decode_update
 from accord.agent.updates import MessageUpdate
 from accord.errors import InternalError
@@ -212,3 +214,104 @@ async def test_chunks_have_the_trace_of_their_prompt(version: int) -> None:
     chunks = [frame for frame in frames if b"agent_message_chunk" in frame]
     assert len(chunks) == 3
     assert all(trace["traceparent"].encode() in frame for frame in chunks)
+
+
+class Mixed(Agent):
+    """Streams, with a tool call and thoughts between the chunks."""
+
+    def __init__(self, store: MemoryStore | SqliteStore) -> None:
+        self.store = store
+
+    async def prompt(self, turn: Turn) -> None:
+        for number in range(200):
+            await turn.say(f"{number} ")
+        async with turn.tool("Look"):
+            await turn.say("looked ")
+        for number in range(200):
+            await turn.think(f"{number} ")
+            await turn.say("\ud800" if number == 100 else "said ")
+            await asyncio.sleep(0)
+
+
+@BOTH
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_chunks_are_sent_one_by_one_in_order_and_stored_together(
+    version: int, kind: str, tmp_path: Path
+) -> None:
+    store = MemoryStore() if kind == "memory" else SqliteStore(tmp_path / "sessions.db")
+    async with connect_client(Mixed(store), version) as client:
+        assert await client.prompt("go") == "end_turn"
+        chunks = [update.content.text for update in client.of("AgentMessageChunk")]
+        assert chunks[:200] == [f"{number} " for number in range(200)]
+        assert chunks[200:] == ["looked ", *["said "] * 100, chunks[301], *["said "] * 99]
+        assert client.said(thought=True) == numbers(200)
+        kinds = [type(update).__name__ for update in client.updates]
+        place = kinds.index("AgentThoughtChunk")
+        assert kinds[place : place + 4] == ["AgentThoughtChunk", "AgentMessageChunk"] * 2
+        entries = [decode_update(entry) for entry in await store.read(client.session_id)]
+        said = [u for u in entries if isinstance(u, MessageUpdate) and u.role == "agent"]
+        assert "".join(str(part) for u in said for part in u.content)[: len(numbers(200))] == (
+            numbers(200)
+        )
+        assert str(said[2].content[0]).count(" ") > 150  # most of the first message
+    await store.aclose()
+
+
+async def test_a_fast_stream_is_written_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_core, "_PAUSE_S", 3600)  # then only what ends the turn writes
+
+    class Ticks(Agent):
+        store = MemoryStore()
+
+        async def prompt(self, turn: Turn) -> None:
+            for number in range(100):
+                await turn.say(f"{number} ")
+                await asyncio.sleep(0)
+
+    agent = Ticks()
+    async with connect_client(agent, V1) as client:
+        assert await client.prompt("go") == "end_turn"
+        assert client.said() == numbers(100)
+        entries = [decode_update(entry) for entry in await agent.store.read(client.session_id)]
+        said = [u for u in entries if isinstance(u, MessageUpdate) and u.role == "agent"]
+        assert len(said) < 6
+
+
+async def test_chunks_of_a_session_that_was_deleted_are_not_sent() -> None:
+    class Loses(Agent):
+        store = MemoryStore()
+
+        async def prompt(self, turn: Turn) -> None:
+            await turn.say("one ")
+            await turn.say("two ")
+            await turn.say("three ")
+            await drain_event_loop()
+            await self.store.delete(turn.session.id)
+            await turn.say("lost ")
+            await asyncio.sleep(0.01)
+            await turn.say("lost ")
+
+    async with connect_client(Loses(), V1) as client:
+        with pytest.raises(InternalError):
+            await client.prompt("go")
+        assert "lost" not in client.said()
+
+
+@BOTH
+@pytest.mark.parametrize("base", [MemoryStore, SqliteStore])
+async def test_store_that_appends_itself_gets_each_chunk_before_it_is_sent(
+    version: int, base: type[Any], tmp_path: Path
+) -> None:
+    entries: list[bytes] = []
+
+    class Counts(base):
+        async def append(self, session_id: str, entry: bytes) -> None:
+            entries.append(entry)
+            await super().append(session_id, entry)
+
+    store = Counts(*([tmp_path / "sessions.db"] if base is SqliteStore else []))
+    async with connect_client(Mixed(store), version) as client:
+        assert await client.prompt("go") == "end_turn"
+    said = [u for e in entries if isinstance(u := decode_update(e), MessageUpdate)]
+    assert sum(u.role == "thought" for u in said) == 200
+    await store.aclose()

@@ -337,7 +337,7 @@ class TextStream:
         params_for: Callable[[str], Any],
         blocked: Collection[str],
     ) -> None:
-        self.role = role
+        self.role: MessageRole = role
         self._peer = connection.peer
         self._outbox = connection.outbox
         self._flow = connection.flow

@@ -353,7 +353,7 @@ class StoredText:
         message_id: str,
         send: Callable[[str], Awaitable[None]],
     ) -> None:
-        self.role = stream.role
+        self.role: MessageRole = stream.role
         self.message_id = message_id
         self._output = output
         self._stream = stream

@@ -169,12 +169,12 @@ class OwnedSession:
 class _MemorySession(OwnedSession):
     is_batched: ClassVar[bool] = True
 
-    def __init__(self, store: MemoryStore, session_id: str) -> None:
+    def __init__(self, store: MemoryStore, session_id: str, stored: dict[str, list[bytes]]) -> None:
         super().__init__(store, session_id)
-        self._memory = store
+        self._stored = stored
 
     def append_now(self, entries: Sequence[bytes]) -> bool:
-        self._memory.append_all(self.session_id, entries)
+        self._stored[self.session_id] += entries  # raises KeyError
         return True
 
 
@@ -195,7 +195,9 @@ class MemoryStore(SessionStore):
         return self._sessions.get(session_id)
 
     async def own(self, session_id: str, lost: Callable[[], None]) -> OwnedSession:
-        return _MemorySession(self, session_id)
+        if type(self).append is not MemoryStore.append:
+            return OwnedSession(self, session_id)  # by the method of the derived class
+        return _MemorySession(self, session_id, self._entries)
 
     async def update(self, session: StoredSession) -> None:
         self._sessions[session.id]  # raises KeyError
@@ -203,10 +205,6 @@ class MemoryStore(SessionStore):
 
     async def append(self, session_id: str, entry: bytes) -> None:
         self._entries[session_id].append(entry)
-
-    def append_all(self, session_id: str, entries: Sequence[bytes]) -> None:
-        """Append entries; raise KeyError for an unknown session."""
-        self._entries[session_id] += entries
 
     async def read(self, session_id: str) -> list[bytes]:
         return list(self._entries[session_id])

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -62,15 +62,22 @@ class _SqliteSession(OwnedSession):
 
     is_batched: ClassVar[bool] = True
 
-    def __init__(self, store: SqliteStore, session_id: str) -> None:
+    def __init__(
+        self,
+        store: SqliteStore,
+        session_id: str,
+        append: Callable[[str, Sequence[bytes]], Awaitable[None]],
+        append_now: Callable[[str, Sequence[bytes]], bool],
+    ) -> None:
         super().__init__(store, session_id)
-        self._sqlite = store
+        self._append = append
+        self._append_now = append_now
 
     async def append(self, entries: Sequence[bytes]) -> None:
-        await self._sqlite.append_all(self.session_id, entries)
+        await self._append(self.session_id, entries)
 
     def append_now(self, entries: Sequence[bytes]) -> bool:
-        return self._sqlite.append_now(self.session_id, entries)
+        return self._append_now(self.session_id, entries)
 
 
 class SqliteStore(SessionStore):
@@ -124,13 +131,13 @@ class SqliteStore(SessionStore):
         await self._quick(work)
 
     async def append(self, session_id: str, entry: bytes) -> None:
-        await self.append_all(session_id, (entry,))
+        await self._append_all(session_id, (entry,))
 
-    async def append_all(self, session_id: str, entries: Sequence[bytes]) -> None:
+    async def _append_all(self, session_id: str, entries: Sequence[bytes]) -> None:
         """Append entries, all or none."""
         await self._quick(self._appending(session_id, entries))
 
-    def append_now(self, session_id: str, entries: Sequence[bytes]) -> bool:
+    def _append_now(self, session_id: str, entries: Sequence[bytes]) -> bool:
         """Do the same without waiting; return False if the file is not free now."""
         return self._at_once(self._appending(session_id, entries)) is not _BUSY
 
@@ -151,7 +158,9 @@ class SqliteStore(SessionStore):
         return work
 
     async def own(self, session_id: str, lost: Callable[[], None]) -> OwnedSession:
-        return _SqliteSession(self, session_id)
+        if type(self).append is not SqliteStore.append:
+            return OwnedSession(self, session_id)  # by the method of the derived class
+        return _SqliteSession(self, session_id, self._append_all, self._append_now)
 
     async def read(self, session_id: str) -> list[bytes]:
         return [entry async for page in self.read_pages(session_id) for entry in page]
