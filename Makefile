@@ -19,7 +19,7 @@ PYPROJECTS := pyproject.toml $(wildcard packages/*/pyproject.toml)
 .DEFAULT_GOAL := help
 SECONDS := 3600
 
-.PHONY: help setup demo wheels test alone test-programs test-clusters unit library attack lint style types format reference docs docs-serve screenshots docs-test changelog requirements counts mutation bench bench-remote bench-proxy bench-trace bench-fleet bench-chat bench-steering bench-budgets simulate recordings clean
+.PHONY: help setup demo wheels test alone test-programs test-clusters unit library attack lint style types format reference docs docs-serve screenshots docs-test changelog requirements counts mutation bench bench-remote bench-proxy bench-trace bench-fleet bench-chat bench-steering bench-bridges bench-budgets simulate recordings clean
 
 help:  ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -138,6 +138,9 @@ bench-chat: $(VENV)/.dev  ## Measure the time from a key to the screen of accord
 
 bench-steering: $(VENV)/.dev  ## Measure the time until the agent has what is said during a turn, 5 minutes
 	$(BIN)/python benchmarks/steering.py --save benchmarks/RESULTS_STEERING.md
+
+bench-bridges: $(VENV)/.dev  ## Measure bridges of frameworks and the OpenAI gateway beside others, 20 minutes
+	$(BIN)/python benchmarks/bridges.py --save benchmarks/RESULTS_BRIDGES.md
 
 bench-budgets: $(VENV)/.dev  ## Measure the processor time of budgets in a streamed turn, 1 minute
 	$(BIN)/python benchmarks/budgets.py

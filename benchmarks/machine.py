@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 import time
 from pathlib import Path
 
@@ -114,6 +115,18 @@ class Meter:
             "client_peak_mb": peak_mb(),
             "agent_peak_mb": peak_mb(self.agent),
         }
+
+
+def go_first(*pids: int) -> None:
+    """Let these processes, and this one, have a processor before those of others."""
+    try:
+        for pid in (*pids, os.getpid()):
+            Path(f"/proc/{pid}/autogroup").write_text("-20")
+            os.setpriority(os.PRIO_PROCESS, pid, -15)
+    except (FileNotFoundError, ProcessLookupError):
+        pass  # it has ended
+    except OSError:
+        sys.stderr.write("Other programs delay what is measured here: root could prevent that\n")
 
 
 def disturbance_ms() -> float:

@@ -95,7 +95,7 @@ async def measure(target: Any, version: Any, rate: int, messages: int) -> tuple[
     chance = random.Random(1)
     async with accord.connect(target, versions=(version,)) as agent:
         session = await agent.new_session(HERE)
-        go_first(*machine.descendants())
+        machine.go_first(*machine.descendants())
         assert agent.supports("steer")
         async with session.prompt(str(rate)) as turn:
 
@@ -157,20 +157,8 @@ async def run(rounds: int, messages: int) -> dict[str, tuple[list[float], list[f
     return found
 
 
-def go_first(*pids: int) -> None:
-    """Let these processes, and this one, have a processor before those of others."""
-    try:
-        for pid in (*pids, os.getpid()):
-            Path(f"/proc/{pid}/autogroup").write_text("-20")
-            os.setpriority(os.PRIO_PROCESS, pid, -15)
-    except (FileNotFoundError, ProcessLookupError):
-        pass  # it has ended
-    except OSError:
-        sys.stderr.write("Other programs delay what is measured here: root could prevent that\n")
-
-
 def main() -> int:
-    go_first()
+    machine.go_first()
     parser = argparse.ArgumentParser(description="Measure steering.")
     parser.add_argument("--save", type=Path, help="write the table to this file")
     parser.add_argument("--rounds", type=int, default=3)

@@ -80,6 +80,10 @@ class BridgedAgent(Agent):
     takes_editor_tools: ClassVar[bool] = True
     """Whether the framework can be given tools for a turn."""
 
+    takes_factory: ClassVar[bool] = False
+    """Whether the target may be a function with the parameters `tools` and `model`, or one of
+    them, that makes the object."""
+
     def __init__(self, target: Any, options: Options | None = None) -> None:
         self.target = target
         """The object of the framework."""

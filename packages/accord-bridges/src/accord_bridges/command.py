@@ -66,8 +66,9 @@ def make_parser() -> argparse.ArgumentParser:
         description="Serve an agent of a framework on stdin and stdout.",
         epilog=(
             "OBJECT is MODULE:OBJECT or FILE.py:OBJECT: an agent of pydantic-ai, openai-agents,"
-            " google-adk or agno, an async function, or a function that makes one of these. Or it"
-            " is the URL of an OpenAI-compatible API, http://…/v1#MODEL."
+            " google-adk, agno, LangGraph, smolagents, agent-framework or the Claude Agent SDK, an async"
+            " function, or a function that makes one of these. Or it is the URL of an"
+            " OpenAI-compatible API, http://…/v1#MODEL."
         ),
         add_help=False,
         exit_on_error=False,

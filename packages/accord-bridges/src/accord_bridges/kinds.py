@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -39,6 +40,15 @@ KINDS: tuple[Kind, ...] = (
     _kind("openai-agents", "agents", "Agent", "openai_agents:OpenAiAgentsAgent"),
     _kind("google-adk", "google.adk", "BaseAgent App Runner", "google_adk:AdkAgent"),
     _kind("agno", "agno", "Agent Team", "agno:AgnoAgent"),
+    _kind("langgraph", "langgraph", "Pregel StateGraph", "langgraph:LangGraphAgent"),
+    _kind(
+        "claude-agent-sdk",
+        "claude_agent_sdk",
+        "ClaudeAgentOptions ClaudeSDKClient",
+        "claude_agent_sdk:ClaudeAgent",
+    ),
+    _kind("smolagents", "smolagents", "MultiStepAgent", "smolagents:SmolagentsAgent"),
+    _kind("agent-framework", "agent_framework", "BaseAgent", "agent_framework:AgentFrameworkAgent"),
 )
 _OPENAI_API = "accord_bridges.frameworks.openai_api:OpenAiApiAgent"
 
@@ -48,17 +58,23 @@ def as_agent(target: Any, **options: Any) -> Agent:
 
     `target` is an object of one of `KINDS`, an async function, the URL of an OpenAI-compatible
     API (`http://…/v1#MODEL`). A class or a function without parameters that
-    makes such an object is called. `options` are those of `Options`. Raises `UnknownKind`, a
+    makes such an object is called; so is a function of `tools`, `model` or both that makes a graph
+    of LangGraph, for each session. `options` are those of `Options`. Raises `UnknownKind`, a
     `TypeError`, which names the kinds, and `ImportError` for a package that is missing.
     """
-    target = _made(target)
-    if isinstance(target, Agent):
+    given, target = target, _made(target, options)
+    found = None if isinstance(target, Agent) else _bridge_of(target)
+    if _factory_parameters(given):
+        if found is not None and found.takes_factory:
+            target = given
+        elif needed := _needed(given):
+            raise _needs_arguments(given, needed)
+    if found is None:
         if options:
             raise TypeError(
                 f"an agent of Accord takes no options, got {', '.join(sorted(options))}"
             )
         return target
-    found = _bridge_of(target)
     try:
         checked = Options(**options)
     except TypeError as error:
@@ -134,28 +150,45 @@ def _requirement(extra: str) -> str | None:
     return None
 
 
-def _made(target: Any) -> Any:
+def _factory_parameters(target: Any) -> set[str]:
+    """Return which of `tools` and `model` a function that makes an agent has as parameters."""
+    if not inspect.isfunction(target) or _is_async(target):
+        return set()
+    return {"tools", "model"}.intersection(inspect.signature(target).parameters)
+
+
+def _made(target: Any, options: Mapping[str, Any]) -> Any:
     """Call a class, or a function that makes an object; a function that is an agent stays."""
-    is_class = isinstance(target, type)
-    if not is_class and not (inspect.isfunction(target) and not _is_async(target)):
+    if not isinstance(target, type) and (not inspect.isfunction(target) or _is_async(target)):
         return target
-    needed = [
+    needed = _needed(target)
+    if not _factory_parameters(target).issuperset(needed):
+        raise _needs_arguments(target, needed)
+    models = options.get("models")
+    values = {"tools": [], "model": models[0] if models else None}
+    try:
+        return target(**{name: values[name] for name in needed})
+    except Exception as error:
+        error.add_note(f"while {_shown(target)}() made the agent")
+        raise
+
+
+def _needed(target: Any) -> list[str]:
+    """Return the parameters that have no default."""
+    return [
         parameter.name
         for parameter in inspect.signature(target).parameters.values()
         if parameter.default is parameter.empty
         and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     ]
-    what = "class" if is_class else "function"
-    if needed:
-        raise UnknownKind(
-            f"{_shown(target)} is a {what} that needs arguments ({', '.join(needed)}): expected an"
-            " object, or a function without parameters that makes it"
-        )
-    try:
-        return target()
-    except Exception as error:
-        error.add_note(f"while {_shown(target)}() made the agent")
-        raise
+
+
+def _needs_arguments(target: Any, needed: list[str]) -> UnknownKind:
+    what = "class" if isinstance(target, type) else "function"
+    return UnknownKind(
+        f"{_shown(target)} is a {what} that needs arguments ({', '.join(needed)}): expected an"
+        " object, or a function without parameters that makes it"
+    )
 
 
 def _is_async(function: Any) -> bool:

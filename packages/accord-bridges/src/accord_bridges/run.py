@@ -10,7 +10,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from accord.agent import SubagentHandle, ToolCallHandle
 
 
+F = TypeVar("F", bound=Struct)
 Outcome: TypeAlias = Literal["completed", "failed", "cancelled"]
 
 _MAX_OUTPUT = 100_000  # characters of a tool's result that are shown
@@ -40,8 +41,10 @@ _WRITE_S = 5.0  # that a cancel waits for what is remembered
 _ALLOW = PermissionOption("allow_once", "Allow", "allow_once")
 _ALWAYS = PermissionOption("allow_always", "Always allow", "allow_always")
 _CHANGED = PermissionOption("allow_changed", "Allow with changes…", "allow_once")
+_ANSWER = PermissionOption("answer", "Answer instead…", "reject_once")
 _REJECT = PermissionOption("reject_once", "Reject", "reject_once")
 _NEVER = PermissionOption("reject_always", "Always reject", "reject_always")
+_TEXT = msgspec.defstruct("Answer", [("answer", str)])
 
 
 class Approval(Struct, frozen=True):
@@ -53,6 +56,8 @@ class Approval(Struct, frozen=True):
     """The arguments to run it with: those that were asked about, or what the user made of them."""
     changed: bool = False
     """Whether the user has changed the arguments."""
+    answer: str | None = None
+    """What the user says in place of the tool's result; then the call may not run."""
 
 
 class Question(Struct, frozen=True):
@@ -289,13 +294,14 @@ class Run:
         question: str | None = None,
         description: str | None = None,
         editable: bool = False,
+        answerable: bool = False,
     ) -> Approval:
         """Ask the user whether a call may run; show the call first if it is not shown yet.
 
         "Always" applies to calls of the same tool in this session; for a command, to this command
         line only. If the arguments are `editable` and the client has forms, the user may change
-        them. A call that was rejected is ended by this. Raises `CancelledError` if the turn is
-        cancelled instead.
+        them; if the call is `answerable`, they may write its result themselves. A call that does
+        not run is ended by this. Raises `CancelledError` if the turn is cancelled instead.
         """
         await self.begin_call(call_id, name, arguments)
         call = self._calls[call_id]
@@ -308,12 +314,15 @@ class Run:
             if allowed is None:
                 allowed = await self.agent.decide_permission(handle)
             value, changed = call.input, False
+            answer: str | None = None
             if allowed is None:
                 await self._show_diffs(call)
                 options = [_ALLOW, _ALWAYS, _REJECT, _NEVER]
                 form = _form(call.input) if editable and self._has_forms else None
                 if form is not None:
                     options.insert(2, _CHANGED)
+                if answerable and self._has_forms:
+                    options.insert(-2, _ANSWER)
                 chosen = await handle.request_choice(
                     options, title=question, description=description
                 )
@@ -323,13 +332,18 @@ class Run:
                 if chosen is _CHANGED and form is not None:
                     value = await self._changed(form, call.input)
                     allowed, changed = value is not None, value is not None
+                if chosen is _ANSWER:
+                    given: Any = await self._work.elicit_form(_TEXT, f"The result of {name}")
+                    answer = None if given is None else given.answer
         if changed:
             await self._set_input(call, value)
         if allowed:
             await handle.start()
+        elif answer is not None:
+            await self.end_call(call_id, answer)
         else:
             await self.end_call(call_id, "Not allowed by the user", outcome="cancelled")
-        return Approval(allowed, value if changed else call.input, changed)
+        return Approval(allowed, value if changed else call.input, changed, answer)
 
     async def _changed(self, form: type[Struct], before: Any) -> Any:
         """Return the arguments that the user has entered; None if they cancel."""
@@ -348,6 +362,14 @@ class Run:
         capabilities = self.session.client.capabilities
         elicitation = getattr(capabilities, "elicitation", None)
         return bool(elicitation) and getattr(elicitation, "form", None) not in (None, msgspec.UNSET)
+
+    async def fill_in(self, form: type[F], message: str) -> F | None:
+        """Ask the user to fill in a form, a class of msgspec with plain fields.
+
+        Return None if the user does not answer. Raises `NotOffered` if the client has no forms.
+        """
+        async with self._asking:
+            return await self._work.elicit_form(form, message)
 
     async def ask(self, question: Question) -> str | list[str] | None:
         """Ask a question that is no permission; return None if the user does not answer.

@@ -21,7 +21,7 @@ Failure: TypeAlias = Literal[
     "rate_limit", "context_length", "refusal", "no_key", "connection_refused"
 ]
 
-_TIMEOUT_S = 10.0  # for any single event
+_TIMEOUT_S = 30.0  # for any single event; frameworks that start programs are slow
 FAILURES: dict[str, tuple[int, str, str]] = {
     "rate_limit": (429, "rate_limit_exceeded", "Rate limit reached for requests"),
     "context_length": (

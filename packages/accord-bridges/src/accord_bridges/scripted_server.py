@@ -1,4 +1,4 @@
-"""A server with the API of a model that follows a script, in OpenAI's formats.
+"""A server with the API of a model that follows a script, in the formats of OpenAI and Anthropic.
 
 `accord_bridges.testing` exports `ScriptedServer`. It needs nothing but asyncio, so that the code of
 a framework for a provider runs as it is.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import uuid
 from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
@@ -20,8 +21,9 @@ _TIMEOUT_S = 10.0  # for connections to end
 class ScriptedServer:
     """The API of a model over HTTP that follows a script, to enter with `async with`.
 
-    It serves OpenAI's chat completions and responses at `url`, streamed or not. Give this as the
-    base URL to the framework's own client, which should not repeat requests.
+    It serves OpenAI's chat completions and responses, and Anthropic's messages, at `url`, streamed
+    or not. Give this as the base URL to the framework's own client, which should not repeat
+    requests; clients of Anthropic append the `/v1` themselves.
     """
 
     def __init__(self, script: Script) -> None:
@@ -79,6 +81,9 @@ class ScriptedServer:
             model = {"id": "scripted", "object": "model", "created": 0, "owned_by": "accord"}
             await _respond(writer, 200, {"object": "list", "data": [model]})
             return
+        if path.endswith("/messages"):
+            await self._answer_messages(reader, writer, json.loads(body))
+            return
         responses = path.endswith("/responses")
         if not responses and not path.endswith("/chat/completions"):
             await _respond(writer, 404, {"error": {"message": f"No such path: {path}"}})
@@ -95,20 +100,24 @@ class ScriptedServer:
             whole = [event async for event in _until_hang(events, reply)][-1]
             await _respond(writer, 200, whole["response"] if responses else _completion(reply))
             return
-        writer.write(
-            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
-        )
-        gone = asyncio.ensure_future(reader.read())  # ends when the client goes
-        try:
-            async for event in _until_hang(events, reply, gone):
-                name = f"event: {event['type']}\n" if responses else ""
-                writer.write(f"{name}data: {json.dumps(event)}\n\n".encode())
-                await writer.drain()
-            if not responses:
-                writer.write(b"data: [DONE]\n\n")
-            await writer.drain()
-        finally:
-            gone.cancel()
+        await _stream(reader, writer, events, reply, named=responses)
+
+    async def _answer_messages(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: dict[str, Any]
+    ) -> None:
+        if request.get("max_tokens") == 1:  # asks whether the model is there: not of the script
+            await _respond(writer, 200, _message(Reply(text=("Yes",)), str(request["model"])))
+            return
+        reply = self.script.reply(request["messages"])
+        if reply.failure is not None and reply.failure != "refusal":
+            status, kind, message = _ANTHROPIC_FAILURES[reply.failure]
+            error = {"type": "error", "error": {"type": kind, "message": message}}
+            await _respond(writer, status, error, "x-should-retry: false\r\nRetry-After: 7\r\n")
+        elif request.get("stream"):
+            model = str(request.get("model"))
+            await _stream(reader, writer, _message_events(reply, model), reply, named=True)
+        else:
+            await _respond(writer, 200, _message(reply, str(request.get("model"))))
 
 
 async def _until_hang(
@@ -122,6 +131,29 @@ async def _until_hang(
             waiting = gone or asyncio.get_running_loop().create_future()
             await waiting
             raise ConnectionResetError("the client has gone")
+
+
+async def _stream(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    events: Iterator[dict[str, Any] | None],
+    reply: Reply,
+    *,
+    named: bool,
+) -> None:
+    """Send events as they come; without names, as chat completions, with a mark at the end."""
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+    gone = asyncio.ensure_future(reader.read())  # ends when the client goes
+    try:
+        async for event in _until_hang(events, reply, gone):
+            name = f"event: {event['type']}\n" if named else ""
+            writer.write(f"{name}data: {json.dumps(event)}\n\n".encode())
+            await writer.drain()
+        if not named:
+            writer.write(b"data: [DONE]\n\n")
+        await writer.drain()
+    finally:
+        gone.cancel()
 
 
 async def _respond(
@@ -307,3 +339,82 @@ def _added(output: list[dict[str, Any]], item: dict[str, Any]) -> dict[str, Any]
 def _done(output: list[dict[str, Any]], item: dict[str, Any]) -> dict[str, Any]:
     output.append(item)
     return {"type": "response.output_item.done", "output_index": len(output) - 1, "item": item}
+
+
+# Messages of Anthropic.
+
+_ANTHROPIC_FAILURES: dict[str, tuple[int, str, str]] = {
+    "rate_limit": (429, "rate_limit_error", "This request would exceed your rate limit"),
+    "context_length": (
+        400,
+        "invalid_request_error",
+        "prompt is too long: 9000 tokens > 8192 maximum",
+    ),
+    "no_key": (401, "authentication_error", "invalid x-api-key"),
+}
+
+
+def _blocks(reply: Reply) -> list[dict[str, Any]]:
+    blocks: list[dict[str, Any]] = []
+    if reply.thoughts:
+        thought = "".join(reply.thoughts)
+        blocks.append({"type": "thinking", "thinking": thought, "signature": "c2lnbmVk"})
+    if reply.text:
+        blocks.append({"type": "text", "text": "".join(reply.text)})
+    for call in reply.calls:
+        arguments = dict(call.arguments)
+        blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": arguments})
+    return blocks
+
+
+def _message(reply: Reply, model: str) -> dict[str, Any]:
+    reason = "tool_use" if reply.calls else "end_turn"
+    return {
+        "id": f"msg_{uuid.uuid4().hex}",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": _blocks(reply),
+        "stop_reason": "refusal" if reply.failure == "refusal" else reason,
+        "stop_sequence": None,
+        "usage": {"input_tokens": reply.input_tokens, "output_tokens": reply.output_tokens},
+    }
+
+
+def _message_events(reply: Reply, model: str) -> Iterator[dict[str, Any] | None]:
+    whole = _message(reply, model)
+    if reply.hangs and not (reply.thoughts or reply.text):
+        yield None
+    begun = {**whole, "content": [], "stop_reason": None, "usage": {**whole["usage"]}}
+    begun["usage"]["output_tokens"] = 1
+    yield {"type": "message_start", "message": begun}
+    for index, block in enumerate(whole["content"]):
+        at = {"type": "content_block_delta", "index": index}
+        start: dict[str, Any] = dict(block)
+        deltas: list[dict[str, Any]]
+        match block["type"]:
+            case "thinking":
+                start.update(thinking="", signature="")
+                deltas = [{"type": "thinking_delta", "thinking": text} for text in reply.thoughts]
+                deltas.append({"type": "signature_delta", "signature": block["signature"]})
+            case "text":
+                start["text"] = ""
+                deltas = [{"type": "text_delta", "text": text} for text in reply.text]
+            case _:
+                start["input"] = {}
+                text = json.dumps(block["input"])
+                half = len(text) // 2
+                deltas = [
+                    {"type": "input_json_delta", "partial_json": piece}
+                    for piece in (text[:half], text[half:])
+                ]
+        yield {"type": "content_block_start", "index": index, "content_block": start}
+        for delta in deltas:
+            yield {**at, "delta": delta}
+        if block["type"] == "text" and reply.hangs:
+            yield None
+        yield {"type": "content_block_stop", "index": index}
+    yield None
+    delta = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
+    yield {"type": "message_delta", "delta": delta, "usage": whole["usage"]}
+    yield {"type": "message_stop"}

@@ -37,6 +37,7 @@ from accord import (
     ToolCall,
 )
 from accord.errors import AccordError, RequestError
+from accord.local.run import run_program
 from accord.transports.memory import pair
 from accord.transports.stdio import stdio
 from accord_bridges.scripted_model import (
@@ -68,7 +69,6 @@ ABILITIES: frozenset[str] = frozenset(
      "images", "usage", "models", "steering", "parallel_calls", "fork", "editor_tools")
 )  # fmt: skip
 _TIMEOUT_S = 15.0  # for one connection with all that is done on it
-_END_S = 3.0  # for what must stop when a session or a connection ends
 # One transparent point.
 _PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
@@ -89,6 +89,9 @@ class BridgeContract:
     """Whether `self.server` is served with the script while an agent runs."""
     waits_in_threads: ClassVar[bool] = False
     """Whether the tools run in threads, so that a cancel cannot stop them."""
+    timeout_s: ClassVar[float] = _TIMEOUT_S
+    """How long a connection with all that is done on it may take; what must stop at its end has a
+    fifth of that. More for a framework that starts programs."""
     question_call: ClassVar[ToolUse] = ToolUse("ask_user", {"question": "Which colour?"})
     """The call by which the model asks the user a question; see `make_agent`."""
     subagent_call: ClassVar[ToolUse] = ToolUse("ask_helper", {"task": "word-task"})
@@ -127,21 +130,23 @@ class BridgeContract:
         permissions: Any = None,
         answer: Callable[[Any], Awaitable[Any]] | None = None,
         agent: Agent | None = None,
+        folder: str | None = None,
         **options: Any,
     ) -> AsyncGenerator[_Client, None]:
         """Yield a client of an agent; at the end, check that nothing of it stays running.
 
         `permissions` and `answer` are the client's decisions and its answers to forms, which it
-        offers only with `answer`.
+        offers only with `answer`. Sessions work in `folder`, a new one by default.
         """
         script = script if isinstance(script, Script) else Script(*script)
         before = asyncio.all_tasks()
+        self.tools.released.clear()  # set by the connection before
         unknown = self.can - ABILITIES
         assert not unknown, f"can={sorted(unknown)}: expected names of {sorted(ABILITIES)}"
         here, there = pair()
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as new_folder:
             try:
-                async with asyncio.timeout(_TIMEOUT_S):
+                async with asyncio.timeout(self.timeout_s):
                     if self.has_server:
                         self.server = ScriptedServer(script)
                         await self.server.listen()
@@ -155,14 +160,14 @@ class BridgeContract:
                             permissions=permissions,
                             on_elicit_form=answer,
                         ) as client:
-                            yield _Client(client, agent, script, folder)
+                            yield _Client(client, agent, script, folder or new_folder)
                     finally:
                         await here.aclose()
-                        await asyncio.wait([serving], timeout=_END_S)
+                        await asyncio.wait([serving], timeout=self.timeout_s / 5)
                         assert serving.done(), "the agent still serves a client that has gone"
                         await agent.aclose()
             except TimeoutError as error:
-                raise AssertionError(f"not done after {_TIMEOUT_S:g} s") from error
+                raise AssertionError(f"not done after {self.timeout_s:g} s") from error
             except BaseException as error:
                 error.add_note(f"in version {version} of the protocol")
                 raise
@@ -172,7 +177,7 @@ class BridgeContract:
                 if self.has_server:
                     await self.server.refuse()
         assert not script.problems, f"the model was asked without a reply: {script.problems}"
-        await _until_ended(before)
+        await _until_ended(before, self.timeout_s / 5)
         await self.tools.until_idle()
 
     def _need(self, ability: str) -> None:
@@ -617,30 +622,34 @@ class BridgeContract:
                 assert f"word-{word}" not in str(session.transcript.items)
 
     async def test_history_is_replayed_and_continued_after_a_load(self) -> None:
-        for version in (1, 2):
-            store = _Shared()
-            script = Script(
-                Reply(text=("Reading.",), calls=(_read("word-file.txt"),)),
-                Reply(text=("Read.",)),
-                Reply(text=("I remember.",)),
-                Reply(text=("Still.",)),
-            )
-            async with self.connected(script, version, store=store) as client:
-                session = await client.session()
-                await client.turn(session, "word-first")
-                items = [_shown(item) for item in session.transcript.items]
-            async with self.connected(script, version, store=store) as client:
-                loaded = await client.agent.load_session(session.id, session.cwd)
-                assert [_shown(item) for item in loaded.transcript.items] == items
-                assert [call.status for call in loaded.transcript.tool_calls] == ["completed"]
-                turn = await client.turn(loaded, "word-second")
-                assert turn.text == "I remember."
-                for word in ("word-first", "word-file", "word-apple", "word-second"):
-                    assert word in script.requests[-1], f"{word} is lost after a load"
-                await client.turn(loaded, "word-third")
-                count = script.requests[-1].count("word-first")
-                assert count == script.requests[-2].count("word-first"), "history is doubled"
-            assert self.tools.count("read_note_file") == version, "a load runs no tool"
+        with tempfile.TemporaryDirectory() as folder:
+            for version in (1, 2):
+                await self._load(version, folder)
+
+    async def _load(self, version: int, folder: str) -> None:
+        store = _Shared()
+        script = Script(
+            Reply(text=("Reading.",), calls=(_read("word-file.txt"),)),
+            Reply(text=("Read.",)),
+            Reply(text=("I remember.",)),
+            Reply(text=("Still.",)),
+        )
+        async with self.connected(script, version, store=store, folder=folder) as client:
+            session = await client.session()
+            await client.turn(session, "word-first")
+            items = [_shown(item) for item in session.transcript.items]
+        async with self.connected(script, version, store=store, folder=folder) as client:
+            loaded = await client.agent.load_session(session.id, session.cwd)
+            assert [_shown(item) for item in loaded.transcript.items] == items
+            assert [call.status for call in loaded.transcript.tool_calls] == ["completed"]
+            turn = await client.turn(loaded, "word-second")
+            assert turn.text == "I remember."
+            for word in ("word-first", "word-file", "word-apple", "word-second"):
+                assert word in script.requests[-1], f"{word} is lost after a load"
+            await client.turn(loaded, "word-third")
+            count = script.requests[-1].count("word-first")
+            assert count == script.requests[-2].count("word-first"), "history is doubled"
+        assert self.tools.count("read_note_file") == version, "a load runs no tool"
 
     async def test_fork_continues_apart(self) -> None:
         self._need("fork")
@@ -673,7 +682,7 @@ class BridgeContract:
             for word in ("word-first", "word-second"):
                 command = [sys.executable, "-c", self.program, str(Path(folder, "store.sqlite"))]
                 async with (
-                    asyncio.timeout(60),
+                    asyncio.timeout(self.timeout_s * 4),
                     accord.connect(command, cwd=Path.cwd()) as agent,
                 ):
                     if session_id:
@@ -773,7 +782,7 @@ class BridgeContract:
                 pids.append(int(output.partition("in process ")[2].partition(".")[0]))
             assert len(set(pids)) == 2
             await session.close()
-            await _until_gone(pids)
+            await _until_gone(pids, self.timeout_s / 5)
 
     # Settings and reports.
 
@@ -921,7 +930,7 @@ def serve_contract(contract: type[BridgeContract], store: str) -> None:
             agent = await test.make_agent(script, store=SqliteStore(store))
             await accord.serve(agent, stdio())
 
-    asyncio.run(serve())
+    run_program(serve())
 
 
 def _read(path: str) -> ToolUse:
@@ -960,18 +969,18 @@ def _no_traceback(text: str) -> None:
         assert word not in text, f"a traceback is shown to the user: {text[:1000]}"
 
 
-async def _until_ended(before: set[asyncio.Task[Any]]) -> None:
+async def _until_ended(before: set[asyncio.Task[Any]], timeout_s: float) -> None:
     """Wait until the tasks that were not there before have ended."""
     left = asyncio.all_tasks() - before
     if left:
-        await asyncio.wait(left, timeout=_END_S)
+        await asyncio.wait(left, timeout=timeout_s)
     late = [task.get_name() for task in left if not task.done()]
     assert not late, f"tasks that stay running: {late}"
 
 
-async def _until_gone(pids: Iterable[int]) -> None:
+async def _until_gone(pids: Iterable[int], timeout_s: float) -> None:
     """Wait until processes have ended."""
-    async with asyncio.timeout(_END_S):
+    async with asyncio.timeout(timeout_s):
         for pid in pids:
             while _runs(pid):  # noqa: ASYNC110  # a process of another program
                 await asyncio.sleep(0.01)

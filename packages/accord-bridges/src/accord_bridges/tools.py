@@ -126,7 +126,7 @@ def kind_of(name: str) -> str:
     _, _, last = name.replace("__", ".").rpartition(".")  # of a server of MCP
     if _plain(last) in _KINDS:
         return _KINDS[_plain(last)]
-    words = [word.lower() for word in _WORDS.findall(name)]
+    words = [word.lower() for word in _WORDS.findall(last)]
     if len(words) > 1 and words[-1] in _OBJECTS:
         return _VERBS.get(words[0], "other")
     return "other"

@@ -58,4 +58,10 @@ venv openai_agents "(3, 11)" openai-agents==0.24.0 $bridges
 # shellcheck disable=SC2086  # a list of words
 venv agno "(3, 11)" "agno[mcp]==3.1.0" $bridges
 # shellcheck disable=SC2086  # a list of words
+venv claude_agent_sdk "(3, 11)" claude-agent-sdk==0.2.189 $bridges
+# shellcheck disable=SC2086  # a list of words
 venv google_adk "(3, 11)" "google-adk[mcp]==2.13.0" $bridges
+# shellcheck disable=SC2086  # a list of words
+venv smolagents "(3, 11)" "smolagents[openai]==1.26.0" $bridges
+# shellcheck disable=SC2086  # a list of words
+venv agent_framework "(3, 11)" agent-framework-core==1.23.0 agent-framework-openai tenacity $bridges

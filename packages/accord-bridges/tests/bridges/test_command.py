@@ -43,9 +43,17 @@ def needs(name):
     return hello
 
 
+def with_tools(tools):
+    return hello
+
+
 class Own(Agent):
     async def prompt(self, turn: Turn) -> None:
         await turn.say("own")
+
+
+def own_with_model(model):
+    return Own()
 
 
 class Holder:
@@ -94,6 +102,8 @@ REFUSED = [
     ("app_of_test:broken", 'line 17: raise RuntimeError("the database is away")\nRuntimeError'),
     ("app_of_test:broken", "while broken() made the agent"),
     ("app_of_test:needs", "needs is a function that needs arguments (name)"),
+    ("app_of_test:with_tools", "with_tools is a function that needs arguments (tools)"),
+    ("app_of_test:own_with_model", "own_with_model is a function that needs arguments (model)"),
     ("app_of_test:number", "an object of the class builtins.int cannot be an agent"),
     ("ftp://host/v1", "expected an object of a framework, or the URL of an OpenAI-compatible API"),
     ("http://host/agent", "http://…/v1#MODEL"),
@@ -134,7 +144,8 @@ def test_kinds_and_the_nearest_one_are_named() -> None:
         as_agent(Agents())
     said = str(refused.value)
     assert "The nearest: openai-agents, an object of the class Agent." in said
-    assert "pydantic-ai, openai-agents, google-adk, agno; an async function" in said
+    kinds = "agno, langgraph, claude-agent-sdk, smolagents, agent-framework; an async function"
+    assert kinds in said
 
 
 @pytest.mark.parametrize(

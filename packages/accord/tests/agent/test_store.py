@@ -286,5 +286,5 @@ def test_killed_process_loses_no_update_that_was_sent(tmp_path: Path) -> None:
     kept = asyncio.run(read())
     texts = [r.content[0] for r in kept if isinstance(r, MessageUpdate) and r.role == "agent"]
     assert len(sent) > 900
-    assert texts[: len(sent)] == sent
+    assert "".join(texts).startswith("".join(sent))  # chunks of one time are stored as one
     assert sum(isinstance(r, ToolCallUpdate) and r.is_new for r in kept) >= tools > 0

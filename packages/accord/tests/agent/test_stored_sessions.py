@@ -128,6 +128,8 @@ async def test_replayed_messages_keep_their_ids(version: int) -> None:
     agent = Remembers()
     async with connect_client(agent, version) as client:
         answer = await client.send("hello")
+        if version == V2:
+            await client.until(lambda: client.ends())
         await client.prompt("there")
         session_id, ids = client.session_id, client.message_ids()
     async with connect_client(agent, version, opened=False) as client:

@@ -10,7 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -33,9 +33,9 @@ from accord import (
     connect,
     serve,
 )
-from accord.client.budget import LimitReached, Spent, shown
+from accord.client.budget import LimitReached, SessionMeter, Spent, shown
 from accord.transports.memory import pair
-from client.wire_agents import BOTH
+from client.wire_agents import BOTH, agent_by_hand, opened, update
 from versions import only
 
 
@@ -230,64 +230,96 @@ async def test_an_agent_that_is_cancelled_and_goes_on_loses_its_connection() -> 
 
 # What agents report wrongly.
 
-Way = Literal["at once", "late", "steps", "decreasing", "again", "new count"]
+Way = Literal[
+    "at once",
+    "late",
+    "never",
+    "large steps",
+    "decreasing",
+    "again",
+    "new count",
+    "negative",
+    "other currency",
+]
+RUNS = 1000
 
 
 class Reporter(Model):
-    """Reports the cost of its requests in one of many ways."""
+    """Reports the cost of its requests in one of many ways; a request costs when it begins."""
 
-    def __init__(self, way: Way, seed: int) -> None:
+    info = Implementation("reporter", "1")
+
+    def __init__(self, way: Way, seed: int, limit: float) -> None:
         super().__init__()
+        self.reports = frozenset[str]() if way == "never" else Model.reports
+        self.limit = limit
+        self.above = 0  # requests that began when the limit was reached
         self._way = way
         self._random = random.Random(seed)
         self._shown = 0.0
         self._base = 0.0
 
     async def request(self, turn: Turn, cost: float = 0.0) -> None:
-        cost = self._random.choice((0.01, 0.3, 2.0))
+        before = self.spent
         self.requests += 1
-        if self._way == "late":
-            # While the next request runs.
-            await turn.set_context_usage(100, 1000, cost=Cost(self.spent))
-        await _moment()
+        self.above += before >= self.limit
+        cost = 8.0 if self._way == "large steps" else self._random.choice((0.01, 0.3, 2.0))
         self.spent += cost
-        self.largest = max(self.largest, cost)
+        if self._way == "late":
+            await self._show(turn, before)  # while the next request runs
+        await _moment()
         shown = self.spent - self._base
         match self._way:
-            case "late":
+            case "late" | "never":
                 return
             case "decreasing" if self._random.random() < 0.3:
-                await turn.set_context_usage(100, 1000, cost=Cost(shown))
+                await self._show(turn, shown)
                 shown /= 2
             case "again":
-                await turn.set_context_usage(100, 1000, cost=Cost(shown))
+                await self._show(turn, shown)
             case "new count" if cost < self._shown and self._random.random() < 0.5:
                 self._base = self.spent - cost
                 shown = cost
+            case "negative" if self._random.random() < 0.5:
+                shown = -shown
+            case "other currency" if self._random.random() < 0.5:
+                await self._show(turn, 0.0, "EUR")
+                return
             case _:
                 pass
         self._shown = shown
-        await turn.set_context_usage(100, 1000, cost=Cost(shown))
+        await self._show(turn, shown)
+
+    async def _show(self, turn: Turn, amount: float, currency: str = "USD") -> None:
+        await turn.set_context_usage(100, 1000, cost=Cost(amount, currency))
 
 
+def reporters(runs: int) -> Iterator[tuple[Reporter, Budget, int, str]]:
+    """Yield random agents of all ways with a budget, the version, and what names the run."""
+    ways = get_args(Way)
+    for seed in range(runs):
+        way, limit = ways[seed % len(ways)], (0.5, 2.0, 5.0)[seed % 7 % 3]
+        budget = Budget(cost=limit, per="session")
+        yield Reporter(way, seed, limit), budget, 1 + seed // len(ways) % 2, f"{way}, seed {seed}"
+
+
+@pytest.mark.slow
 async def test_never_more_than_one_request_above_the_limit() -> None:
     """Of random turns of agents that report in many ways, in both versions."""
-    for seed in range(30):
-        for way in get_args(Way):
-            agent = Reporter(way, seed)
-            limit = (0.5, 2.0, 5.0)[seed % 3]
-            budget = Budget(cost=limit, per="session")
-            async with session_of(agent, 1 + seed % 2, budget=budget) as session:
-                try:
-                    for _ in range(4):
-                        _, reached = await turn_of(session, "10")
-                        if reached is not None:
-                            break
-                except BudgetExceeded:
-                    pass
-            # A late report is one request behind, and the request above the limit follows.
-            most = 2 if way == "late" else 1
-            assert agent.spent <= limit + most * agent.largest + 1e-9, (way, seed)
+    reached = 0
+    for agent, budget, version, run in reporters(RUNS):
+        try:
+            async with session_of(agent, version, budget=budget) as session:
+                for _ in range(4):
+                    _, limit = await turn_of(session, "10")
+                    reached += limit is not None
+        except BudgetExceeded:
+            pass
+        except UnmeteredAgent:
+            assert run.startswith("never"), run
+            assert agent.requests == 0, run
+        assert agent.above <= 1, run
+    assert reached > RUNS / 2
 
 
 async def test_another_currency_or_unit_ends_the_turn() -> None:
@@ -330,6 +362,93 @@ async def test_an_agent_that_reports_nothing_is_refused_unless_it_is_named() -> 
             pass
     async with session_of(Worker(), budget=Budget(tool_calls=1)):
         pass
+
+
+# The end of a turn.
+
+
+async def test_a_turn_of_two_prompts_is_counted_once() -> None:
+    """The agent joins a second prompt (R-PROMPT-24): one state ends both, with one report."""
+    budget, options = Budget(tokens=500), {"unmetered": ["raw"]}
+    async with agent_by_hand(2, budget=budget, **options) as (agent, raw):
+        session = await opened(agent, raw)
+        async with session.prompt("one") as turn:
+            raw.answer((await raw.get())["id"], {"messageId": "u1"})
+            raw.tell(*update("s1", sessionUpdate="state_update", state="running"))
+            steering = asyncio.create_task(turn.steer("two"))
+            raw.answer((await raw.get())["id"], {"messageId": "u2"})
+            await steering
+            usage = {"totalTokens": 300, "inputTokens": 300, "outputTokens": 0}
+            raw.tell(
+                *update(
+                    "s1",
+                    sessionUpdate="state_update",
+                    state="idle",
+                    stopReason="end_turn",
+                    usage=usage,
+                )
+            )
+            assert await turn.wait() == "end_turn"
+        assert turn.token_usage is not None
+        assert turn.limit is None
+        assert turn.spent is not None
+        assert turn.spent.tokens == 300
+
+
+@BOTH
+async def test_any_moment_of_a_limit_and_an_end_gives_one_true_result(version: int) -> None:
+    """The agent ends its turn with the report that reaches the limit, before or after it."""
+
+    class Racing(Model):
+        def __init__(self, seed: int) -> None:
+            super().__init__()
+            self.random = random.Random(seed)
+            self.cancelled = 0
+
+        async def prompt(self, turn: Turn) -> None:
+            self.requests += 1
+            try:
+                for _ in range(self.random.randrange(1, 4)):
+                    self.spent += self.random.choice((1, 2, 5))
+                    await turn.set_context_usage(1, 9, cost=Cost(self.spent))
+                    for _ in range(self.random.choice((0, 0, 1, 3, 9, 30))):
+                        await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                self.cancelled += 1
+                raise
+
+    for seed in range(150):
+        agent = Racing(seed)
+        budgets = [Budget(cost=5), Budget(cost=20, per="session")]
+        async with session_of(agent, version, budget=budgets) as session:
+            for _ in range(8):
+                before, cancelled = agent.spent, agent.cancelled
+                try:
+                    stop_reason, limit = await turn_of(session, "go")
+                except BudgetExceeded:
+                    assert agent.spent >= 20, seed
+                    break
+                is_over = agent.spent - before >= 5 or agent.spent >= 20
+                assert (limit is not None) == is_over, seed
+                assert stop_reason == "end_turn" or limit is not None, seed
+                assert stop_reason == "cancelled" or agent.cancelled == cancelled, seed
+                assert session.spent is not None
+                assert session.spent.cost == agent.spent, seed
+            requests = agent.requests
+            if agent.spent >= 20:
+                with pytest.raises(BudgetExceeded):
+                    await turn_of(session, "go")
+            assert agent.requests == requests, seed
+
+
+def test_time_that_is_over_at_the_end_of_the_turn_is_reported() -> None:
+    now, reached = 0.0, list[LimitReached]()
+    meter = SessionMeter([Budget(seconds=5)], clock=lambda: now)
+    meter.begin_turn()
+    meter.on_limit = reached.append
+    now = 6.0
+    meter.end_turn()
+    assert [str(one) for one in reached] == ["Limit of the turn reached: 6.0 s of 5.0 s"]
 
 
 # Accounts that outlive the process.

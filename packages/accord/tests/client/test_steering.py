@@ -16,6 +16,7 @@ from accord import (
     ClientSession,
     ClientTurn,
     ConnectionLost,
+    FrameTooLarge,
     InvalidParams,
     LocalProtocolError,
     MemoryStore,
@@ -214,7 +215,7 @@ async def test_nothing_runs_without_a_turn_unless_the_client_wants_it(version: i
         for wrong in ({}, {"sessionId": "s?", "prompt": prompt}, params | {"prompt": []}):
             with pytest.raises(RequestError):
                 await connected.call_extension(STEERING, wrong)
-        with pytest.raises(InvalidParams, match=r"must not be empty|array. of length"):
+        with pytest.raises(InvalidParams, match=r"at least one content block|array. of length"):
             await connected.call_extension(STEERING, params | {"prompt": []})
         with pytest.raises(LocalProtocolError, match="No turn of this session is running"):
             await session.steer("Hello?")
@@ -726,8 +727,10 @@ async def test_mistakes_are_said() -> None:
         with pytest.raises(LocalProtocolError, match="Enter the turn"):
             await turn.steer("early")
         async with turn:
-            with pytest.raises(ValueError, match="must not be empty"):
+            with pytest.raises(ValueError, match=r"expected text or other content, got no content"):
                 await turn.steer()
+            with pytest.raises(ValueError, match=r"expected text or other content, got ''"):
+                await turn.steer("", "")
             with pytest.raises(ValueError, match="'queue' or 'cancel', got 'no'"):
                 await turn.steer("x", fallback="no")  # type: ignore[arg-type]
             with pytest.raises(TypeError):
@@ -737,8 +740,55 @@ async def test_mistakes_are_said() -> None:
             await turn.steer("late")
         with pytest.raises(LocalProtocolError, match="No turn of this session is running"):
             await session.steer("late")
-        with pytest.raises(ValueError, match="must not be empty"):
-            await session.steer()
+        for nothing in ((), ("",)):
+            with pytest.raises(ValueError, match="expected text or other content"):
+                await session.steer(*nothing)
+        await session.close()
+        with pytest.raises(LocalProtocolError, match="The session was closed"):
+            await session.steer("late")
+
+
+@BOTH
+async def test_an_agent_says_what_it_expected_what_came_and_where(version: int) -> None:
+    text = {"type": "text", "text": "x"}
+    image = {"type": "image", "data": "aaaa", "mimeType": "image/png"}
+    ours, theirs = pair()
+    serving = asyncio.create_task(serve(Collector(), theirs))
+    async with connect(ours, versions=only(version)) as connected:
+        session = await connected.new_session("/")
+        turn = session.prompt("hold")
+        # What each of these requests says, in a turn that runs.
+        cases: list[tuple[Any, str]] = [
+            (None, r"Expected `object`, got `null` at \$"),
+            ([1], r"Expected `object`, got `array` at \$"),
+            ({"prompt": [text]}, r"missing required field `sessionId` at \$"),
+            ({"sessionId": session.id}, r"missing required field `prompt` at \$"),
+            ({"sessionId": 5, "prompt": [text]}, r"Expected `str`, got `int` at \$\.sessionId"),
+            ({"sessionId": session.id, "prompt": "x"}, r"got `str` at \$\.prompt"),
+            ({"sessionId": session.id, "prompt": [text, 5]}, r"got `int` at \$\.prompt\[1\]"),
+            (
+                {"sessionId": session.id, "prompt": [text, image]},
+                r"prompt\[1\]: expected content that this agent takes \(text, resource_link\), got"
+                " image",
+            ),
+            ({"sessionId": "nope", "prompt": [text]}, "no session 'nope' is open"),
+        ]
+        async with turn:
+            for params, expected in cases:
+                with pytest.raises(RequestError, match=expected):
+                    await connected.call_extension(STEERING, params)
+            await turn.cancel()
+            await turn.wait()
+    await serving
+
+
+@BOTH
+async def test_a_message_that_is_too_large_fails_alone(version: int) -> None:
+    async with session_of(Listener(), version) as session, session.prompt("go") as turn:
+        with pytest.raises(FrameTooLarge, match=r"_session/steering takes .* bytes, more than"):
+            await turn.steer("x" * 70_000_000)
+        assert await turn.steer("stop") == Steered("injected")
+        assert await turn.wait() == "end_turn"
 
 
 # At random moments.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -377,3 +378,53 @@ async def test_two_prompts_of_a_session_end_with_one_state() -> None:
 def _said(seen: list[dict[str, Any]]) -> list[str]:
     updates = [message["params"]["update"] for message in seen]
     return [u["content"]["text"] for u in updates if u["sessionUpdate"] == "agent_message_chunk"]
+
+
+@pytest.mark.parametrize("others", [False, True], ids=["one-session", "two-sessions"])
+async def test_updates_behind_the_end_of_a_turn_wait_and_keep_their_order(*, others: bool) -> None:
+    """They are read with it, and `Proxy.prompt` has not returned (R-PROXY-18, R-PROXY-19)."""
+
+    class Waits(Proxy):
+        async def prompt(self, turn: ProxyTurn, forward: Any) -> Any:
+            reason = await forward()
+            await may_end.wait()
+            return reason
+
+    def text(session: str, number: int) -> dict[str, Any]:
+        content = {"type": "text", "text": f"{session}{number}"}
+        kind = {"sessionUpdate": "agent_message_chunk", "messageId": "m", "content": content}
+        return {"sessionId": session, "update": kind}
+
+    def state(value: str) -> dict[str, Any]:
+        more = {"stopReason": "end_turn"} if value == "idle" else {}
+        return {
+            "sessionId": "s",
+            "update": {"sessionUpdate": "state_update", "state": value, **more},
+        }
+
+    may_end = asyncio.Event()
+    notes = [state("running"), *(text("s", number) for number in range(9)), state("idle")]
+    notes += [text("s", number) for number in range(9, 18)]
+    if others:
+        notes += [text("t", number) for number in range(9)]
+    # A second state, and what follows it, wait with the first one.
+    notes += [state("running"), text("s", 18), state("idle"), text("s", 19)]
+    async with asyncio.timeout(10), conversation(Waits().stage(), version=2) as talk:
+        talk.prompt()
+        talk.agent_answers(await talk.agent_gets(), {"messageId": "u"})
+        assert "messageId" in (await talk.client_gets())["result"]
+        talk.ends.agent.write(
+            [
+                json.dumps(
+                    {"jsonrpc": "2.0", "method": "session/update", "params": one},
+                    separators=(",", ":"),
+                ).encode()
+                for one in notes
+            ]
+        )
+        before = notes[:10] + ([one for one in notes if one["sessionId"] == "t"])
+        got = [(await talk.client_gets())["params"] for _ in before]
+        assert got == before
+        may_end.set()
+        after = [one for one in notes[10:] if one["sessionId"] == "s"]
+        assert [(await talk.client_gets())["params"] for _ in after] == after

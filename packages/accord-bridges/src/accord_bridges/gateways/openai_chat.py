@@ -262,14 +262,12 @@ class _Reply:
             if parts:
                 await request.send_events(b"".join(parts))
         text = await self._checked()
-        if self._output is not None:
-            await request.send_events(self._event({"content": text}))
-        await request.send_events(self._event({}, self._finish, acp=self._acp()))
+        last = [] if self._output is None else [self._event({"content": text})]
+        last.append(self._event({}, self._finish, acp=self._acp()))
         options = self._body.stream_options
         if options is not None and options.include_usage:
-            usage = usage_of(self._exchange)
-            await request.send_events(self._event(None, usage=usage))
-        await request.send_events(b"data: [DONE]\n\n", more=False)
+            last.append(self._event(None, usage=usage_of(self._exchange)))
+        await request.send_events(b"".join((*last, b"data: [DONE]\n\n")), more=False)
 
     def _take(self, found: Sequence[Any]) -> None:
         for item in found:

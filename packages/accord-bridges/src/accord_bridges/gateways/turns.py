@@ -24,12 +24,13 @@ from msgspec import Struct
 from accord import ContentBlock, TokenUsage
 from accord.client.elicitation import ElicitationForm, FormValues
 from accord.client.events import Event, PermissionRequest
-from accord.errors import AccordError, RequestError
+from accord.client.transcript import forget_items
+from accord.errors import AccordError, TransportError
 from accord.remote.access import Principal
 from accord.types.session import AvailableCommand
 from accord_bridges.gateways.caller_tools import CallerTool, CallerTools
 from accord_terminal.sessions.named import CALL, SharedSession, joined_session
-from accord_terminal.sessions.owners import running_owner, transport_to
+from accord_terminal.sessions.owners import compile_types, running_owner, transport_to
 from accord_terminal.sessions.records import (
     Approvals,
     Record,
@@ -49,7 +50,9 @@ _EVENTS = 512  # that wait for the caller to read; then the agent waits
 _GATHER_S = 0.1  # after a call of the caller's tool, for others that are made with it
 _FORGET_S = 60.0  # a session is left when it had no turn for so long; its agent has `idle_s` more
 _LEAVE_S = 5.0
+_DIES_S = 1.0  # for the owner of a session to end after its agent, whose turn has failed
 _REFILL_S = 0.5
+_STARTS = max(8, 2 * (os.cpu_count() or 1))  # of an agent at the same time
 _HEADS = 100_000  # conversations that are found by their transcripts
 
 
@@ -233,10 +236,9 @@ class Exchange:
                 await self._prompt()
         except asyncio.CancelledError:
             self.stop_reason = "cancelled"
-        except RequestError as error:
-            self.error = error
         except AccordError as error:
             self.error = error
+            conversation.has_failed = True
         except Exception as error:
             log.exception("! a turn failed")
             self.error = GatewayError(f"Internal error: {type(error).__name__}", status=500)
@@ -253,6 +255,7 @@ class Exchange:
             async for event in turn:
                 await self._put(event)
         self.stop_reason, self.usage = turn.stop_reason, turn.token_usage
+        forget_items(shared.session.transcript, 0)  # the journal has it
 
     async def decide(self, request: PermissionRequest) -> Decision:
         """Decide a permission that no rule decides: the caller does, or it is rejected."""
@@ -294,6 +297,9 @@ class _Link:
         """Return the session when it is open. Raises what `joined_session` raises."""
         return await asyncio.shield(self._ready)
 
+    async def wait_ended(self, timeout_s: float) -> None:
+        await asyncio.wait([self._task], timeout=timeout_s)
+
     @property
     def commands(self) -> Sequence[AvailableCommand]:
         is_open = self._ready.done() and not self._ready.cancelled() and not self._ready.exception()
@@ -309,7 +315,8 @@ class _Link:
         conversation = self._conversation
         store = conversation.sessions.store
         try:
-            opened = await transport_to(conversation.record, store)
+            async with conversation.sessions.starting(conversation.record.agent):
+                opened = await transport_to(conversation.record, store)
             record = conversation.record = store.read(conversation.id)
             async with joined_session(
                 record,
@@ -349,6 +356,7 @@ class Conversation:
         self.running: Exchange | None = None
         self.requests = 0  # that run or wait
         self.used = 0.0
+        self.has_failed = False  # the last turn: its agent may have ended
         self._tools: CallerTools | None = None
         self._link: _Link | None = None
 
@@ -398,9 +406,17 @@ class Conversation:
 
     async def connected(self, *, decides: bool = False, fills: bool = False) -> SharedSession:
         """Return the session, connected to its owner, which is started if there is none."""
+        if self.has_failed and self._link is not None:
+            await self._link.wait_ended(_DIES_S)
+            await self._unlink()
+        self.has_failed = False
         if self._link is None or self._link.has_ended:
             self._link = _Link(self)
-        shared = await self._link.ready()
+        try:
+            shared = await self._link.ready()
+        except TransportError:  # an owner that was about to end
+            self._link = _Link(self)
+            shared = await self._link.ready()
         if (decides, fills) != (self._link.decides, self._link.fills):
             settings = {"name": "gateway", "decides": decides, "fills": fills, "follows": "own"}
             await shared.agent.call_extension(f"{CALL}client", settings)
@@ -473,6 +489,7 @@ class AgentSessions:
         self.waiting: dict[str, Exchange] = {}
         """The exchanges that wait for their callers, by the ids of calls."""
         self._open: dict[str, Conversation] = {}
+        self._starting: dict[str, asyncio.Semaphore] = {}
         self._warm: dict[str, deque[Conversation]] = {}
         self._warming: set[asyncio.Task[None]] = set()
         self._tidying: asyncio.Task[None] | None = None
@@ -576,6 +593,10 @@ class AgentSessions:
                 if not old.requests:
                     del self._open[old.id]
 
+    def starting(self, agent: str) -> asyncio.Semaphore:
+        """Return what bounds the starts of an agent: of many at once, none would be soon ready."""
+        return self._starting.setdefault(agent, asyncio.Semaphore(_STARTS))
+
     # Sessions that are started before they are needed.
 
     def start_warm(self) -> None:
@@ -599,6 +620,7 @@ class AgentSessions:
     async def _warm_up(self, pool: deque[Conversation], conversation: Conversation) -> None:
         try:
             await conversation.connected()
+            compile_types(conversation.record.protocol or 1)
         except AccordError as error:
             log.warning("! the agent %s could not be started: %s", conversation.record.agent, error)
             if conversation in pool:

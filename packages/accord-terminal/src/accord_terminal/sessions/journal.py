@@ -12,6 +12,8 @@ import os
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -179,7 +181,7 @@ Entry: TypeAlias = (
 )
 
 
-_RECENT = 1024  # entries that are kept in memory, if they are small
+_RECENT = 4096  # entries that are kept in memory, if they are small
 _RECENT_BYTES = 4 << 20
 _READ_BYTES = 1 << 20
 
@@ -243,12 +245,18 @@ class Journal:
         self._starts = array("Q")  # the offset of each entry
         self._end = 0
         self._recent: deque[Entry] = deque()
+        self._collected: list[Entry] = []
         self._read()
 
     @property
     def last(self) -> int:
-        """The sequence number of the last entry; 0 if there is none."""
+        """The sequence number of the last entry that is written; 0 if there is none."""
         return len(self._starts)
+
+    @property
+    def next(self) -> int:
+        """The sequence number of the entry that is added next."""
+        return len(self._starts) + len(self._collected) + 1
 
     def _read(self) -> None:
         rest = b""
@@ -263,19 +271,52 @@ class Journal:
 
     def append(self, entry: Entry) -> Entry:
         """Number and write an entry; raise `JournalError` if that fails, as on a full disk."""
-        entry.seq = self.last + 1
-        entry.at = entry.at or now()  # an imported one has its time
-        line = _encoder.encode(entry) + b"\n"
-        rest = memoryview(line)
+        self.collect(entry)
+        self.flush()
+        return entry
+
+    def collect(self, entry: Entry) -> None:
+        """Number an entry, which `flush` or `append` writes with all that were collected."""
+        entry.seq = self.next
+        self._collected.append(entry)
+
+    def flush(self) -> None:
+        """Write what was collected; raise `JournalError` if that fails.
+
+        Then as many are written as possible, and the others are dropped.
+        """
+        entries, self._collected = self._collected, []
+        if not entries:
+            return
+        at = now()
+        lines: list[bytes] = []
+        for entry in entries:
+            entry.at = entry.at or at  # an imported one has its time
+            lines.append(_encoder.encode(entry) + b"\n")
+        if len(lines) > 1:
+            with suppress(JournalError):
+                self._write(b"".join(lines))
+                for entry, line in zip(entries, lines, strict=True):
+                    self._added(entry, len(line))
+                return
+        for number, (entry, line) in enumerate(zip(entries, lines, strict=True)):
+            try:
+                self._write(line)
+            except JournalError:
+                for dropped in entries[number:]:
+                    dropped.seq = 0
+                raise
+            self._added(entry, len(line))
+
+    def _write(self, data: bytes) -> None:
+        """Write all or nothing."""
+        rest = memoryview(data)
         try:
             while rest:
                 rest = rest[os.write(self._fd, rest) :]
         except OSError as exc:
             os.ftruncate(self._fd, self._end)
-            entry.seq = 0
             raise JournalError(f"Cannot write the journal {self._path}: {exc.strerror}") from None
-        self._added(entry, len(line))
-        return entry
 
     def _added(self, entry: Entry, size: int) -> None:
         """Count an entry, and forget old ones: the file has them."""
@@ -293,7 +334,7 @@ class Journal:
         first_recent = self.last - len(self._recent) + 1
         if seq + 1 >= first_recent:
             skipped = seq + 1 - first_recent
-            return [self._recent[i] for i in range(skipped, min(len(self._recent), skipped + most))]
+            return list(islice(self._recent, skipped, skipped + most))
         stop = min(seq + most, self.last)
         begin = self._starts[seq]
         while stop > seq + 1 and self._offset(stop) - begin > _READ_BYTES:

@@ -11,6 +11,7 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -40,6 +41,22 @@ def is_own_user(connection: socket.socket) -> bool:
     peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
     _pid, uid, _gid = _PEER.unpack(peer)
     return uid == os.geteuid()
+
+
+def compile_types(version: int) -> None:
+    """Compile what decodes the messages of a turn: 20 ms that its first one would take longer."""
+    from accord import v1, v2
+    from accord.roles.remote import result_decoder
+    from accord.wire.codec import decoder
+
+    types: Any = v1 if version == 1 else v2
+    decode = decoder(v1.SessionNotification if version == 1 else v2.UpdateSessionNotification)
+    if version == 2:
+        for state in ("running", "idle"):  # each is compiled when it is decoded
+            update = {"sessionUpdate": "state_update", "state": state}
+            decode(msgspec.json.encode({"sessionId": "", "update": update}))
+    decoder(types.PromptRequest)
+    result_decoder(types.PromptResponse)
 
 
 STARTS, _READY = b" ", b"\n"  # what an owner says to those who connect; for ACP both are blank

@@ -253,12 +253,15 @@ def complete_name(_context: object, _parameter: object, incomplete: str) -> list
 
 
 def is_object(name: str) -> bool:
-    """Return whether a word is MODULE:OBJECT or FILE.py:OBJECT, which `accord run` serves."""
+    """Return whether it is MODULE:OBJECT or FILE.py:OBJECT, which `accord run` serves.
+
+    What has blanks is a command line, unless there is such a file.
+    """
     place, colon, path = name.rpartition(":")
     if not colon or not all(part.isidentifier() for part in path.split(".")):
         return False
     if place.endswith(".py"):
-        return True
+        return " " not in place or Path(place).is_file()
     return all(part.isidentifier() for part in place.split("."))
 
 

@@ -369,6 +369,17 @@ class TextStream:
         peer.frames.append(frame)
         return outbox.frames_added(size)
 
+    def takes(self, text: str) -> bool:
+        """Return whether `send` would send a chunk now."""
+        if trace() is not None or (self._blocked and self._session_id in self._blocked):
+            return False
+        if not text.isascii():
+            try:
+                text.encode()
+            except UnicodeEncodeError:  # a lone surrogate
+                return False
+        return True
+
     async def wait(self) -> None:
         """Wait while the client reads slower."""
         with self._flow.sending():

@@ -65,6 +65,10 @@ class UpdateWriter(Protocol):
         """Write updates, durably when this returns."""
         ...
 
+    def write_now(self, updates: Sequence[Update]) -> bool:
+        """Write chunks of messages without waiting; return False if that is not possible now."""
+        ...
+
     async def release(self) -> None:
         """Stop writing."""
         ...
@@ -90,6 +94,15 @@ class StoredOutput:
     async def flush(self) -> None:
         """Wait until all updates are stored and sent."""
 
+    def text_stream(
+        self, stream: TextStream, message_id: str, send: Callable[[str], Awaitable[None]]
+    ) -> StoredText | None:
+        """Return what stores the chunks of a message and sends them; None: `publish` has to.
+
+        `send` sends a chunk that the stream does not take.
+        """
+        return None
+
     @asynccontextmanager
     async def held(self) -> AsyncGenerator[None, None]:
         """Hold back updates during the block, so that nothing interrupts a replay."""
@@ -106,17 +119,29 @@ class StoredOutput:
 
 _WAITING_CHARACTERS = 1 << 18  # of text that waits for the store, until its sender waits, too
 _CHUNK_COST = 64  # characters that a chunk counts in addition to its text
+_PAUSE_S = 0.002  # at least between two writes of chunks: those of a fast stream are few
 _FINISH_S = 5.0
 
 
 class _Item(Struct, eq=False):
-    """An update that is not stored yet; without one, the item only marks a place in the queue."""
+    """An update that is not stored yet; without one, the item only marks a place in the queue.
+
+    With a `stream`, it is the chunks in `texts`, which are stored as one.
+    """
 
     update: Update | None
     send: Send | None = None
     cost: int = 0
     context: Context | None = None  # if the update belongs to a traced request
     done: asyncio.Future[None] | None = None  # after it is sent; None if nothing waits for it
+    stream: StoredText | None = None
+    texts: list[str] = []
+
+    def stored(self) -> Update | None:
+        """Return what to store."""
+        if self.stream is None:
+            return self.update
+        return MessageUpdate(self.stream.role, self.stream.message_id, ("".join(self.texts),))
 
 
 class BatchedOutput(StoredOutput):
@@ -134,6 +159,80 @@ class BatchedOutput(StoredOutput):
         self._error: Exception | None = None  # of updates that nothing waited for
         self._has_room = asyncio.Event()
         self._has_room.set()
+        self._last: _Item | None = None  # in the queue, if it can take more text
+        self._flushing = False  # `_flush_texts` is due
+        self._next_flush = 0.0  # the earliest time
+        self._congested = False  # the client reads slower
+
+    def text_stream(
+        self, stream: TextStream, message_id: str, send: Callable[[str], Awaitable[None]]
+    ) -> StoredText:
+        return StoredText(self, stream, message_id, send)
+
+    def add_text(self, stream: StoredText, text: str) -> bool:
+        """Store and send a chunk soon; return whether its sender must wait for room."""
+        if self._error is not None:
+            self._raise_error()
+        cost = len(text) + _CHUNK_COST
+        last = self._last
+        if last is not None and last.stream is stream:
+            last.texts.append(text)
+            last.cost += cost
+            self._waiting += cost
+        else:
+            self._last = item = _Item(None, cost=cost, stream=stream, texts=[text])
+            self._queue.append(item)
+            self._waiting += cost
+            if self._task is None and not self._flushing:
+                self._flushing = True
+                loop = asyncio.get_running_loop()
+                if loop.time() < self._next_flush:
+                    loop.call_at(self._next_flush, self._flush_texts)
+                else:
+                    loop.call_soon(self._flush_texts)
+        return self._congested or self._waiting > _WAITING_CHARACTERS
+
+    def _flush_texts(self) -> None:
+        """Store and send what is in the queue, chunks only, without a task if that is possible."""
+        self._flushing = False
+        if self._task is not None or not self._queue:
+            return
+        batch = tuple(self._queue)
+        try:
+            if self._lock.locked() or not self._write_now(batch):
+                self._start()
+                return
+        except Exception as exc:  # noqa: BLE001  # of any store: the next call raises it
+            self._drop(exc)
+            return
+        self._next_flush = asyncio.get_running_loop().time() + _PAUSE_S
+        self._last = None
+        self._queue.clear()
+        self._waiting = 0
+        self._has_room.set()
+        try:
+            for item in batch:
+                assert item.stream is not None, "the task sends others"
+                self._congested = item.stream.deliver_now(item.texts) or self._congested
+        except Exception as exc:  # noqa: BLE001  # as above
+            self._error = exc
+
+    def _write_now(self, batch: Sequence[_Item]) -> bool:
+        chunks: list[Update] = []
+        for item in batch:
+            if item.stream is None or not item.stream.is_free:
+                return False
+            chunks.append(cast("Update", item.stored()))
+        return self._writer.write_now(chunks)
+
+    async def wait_for_room(self, stream: TextStream | None = None) -> None:
+        """Wait until less text waits for the store, and until the client has read."""
+        if self._congested and stream is not None:
+            self._congested = False
+            await stream.wait()
+        if self._waiting > _WAITING_CHARACTERS:
+            self._has_room.clear()
+            await self._has_room.wait()
 
     async def publish(self, update: Update, send: Send) -> None:
         self._raise_error()
@@ -142,9 +241,7 @@ class BatchedOutput(StoredOutput):
             await self._wait(_Item(update, send, context=_context()))
             return
         self._add(_Item(update, send, size + _CHUNK_COST, _context()))
-        if self._waiting > _WAITING_CHARACTERS:
-            self._has_room.clear()
-            await self._has_room.wait()
+        await self.wait_for_room()
 
     async def store(self, update: Update) -> None:
         try:
@@ -155,7 +252,7 @@ class BatchedOutput(StoredOutput):
         self._raise_error()
 
     async def flush(self) -> None:
-        if self._task is not None:
+        if self._task is not None or self._queue:
             await self._wait(_Item(None))
         self._raise_error()
 
@@ -166,6 +263,8 @@ class BatchedOutput(StoredOutput):
             yield
 
     async def release(self) -> None:
+        if self._queue:
+            self._start()
         if self._task is not None:
             _, unfinished = await asyncio.wait([self._task], timeout=_FINISH_S)
             for task in unfinished:
@@ -184,8 +283,12 @@ class BatchedOutput(StoredOutput):
         await item.done
 
     def _add(self, item: _Item) -> None:
+        self._last = None
         self._queue.append(item)
         self._waiting += item.cost
+        self._start()
+
+    def _start(self) -> None:
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="accord: stored output")
 
@@ -203,8 +306,10 @@ class BatchedOutput(StoredOutput):
     async def _write_all(self) -> None:
         """Store what is in the queue with one write, and then send it."""
         batch = tuple(self._queue)
+        self._last = None
         try:
-            await self._writer.write([item.update for item in batch if item.update is not None])
+            stored = [update for item in batch if (update := item.stored()) is not None]
+            await self._writer.write(stored)
         except Exception as exc:  # noqa: BLE001  # of any store: the callers raise it
             self._drop(exc)
             return
@@ -213,7 +318,9 @@ class BatchedOutput(StoredOutput):
             self._waiting -= item.cost
             error: Exception | None = None
             try:
-                if item.send is not None:
+                if item.stream is not None:
+                    await item.stream.deliver(item.texts)
+                elif item.send is not None:
                     await _send(item.send, item.context)
             except Exception as exc:  # noqa: BLE001  # the callers raise it; later updates are stored
                 error = exc
@@ -227,10 +334,62 @@ class BatchedOutput(StoredOutput):
         """Drop the updates that wait: nothing may be sent after one that was not stored."""
         if any(item.done is None for item in self._queue):
             self._error = error
+        self._last = None
         while self._queue:
             _end(self._queue.popleft(), error)
         self._waiting = 0
         self._has_room.set()
+
+
+class StoredText:
+    """Stores and sends the chunks of one message; used as a `TextStream`."""
+
+    __slots__ = ("_output", "_send", "_stream", "message_id", "role")
+
+    def __init__(
+        self,
+        output: BatchedOutput,
+        stream: TextStream,
+        message_id: str,
+        send: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self.role = stream.role
+        self.message_id = message_id
+        self._output = output
+        self._stream = stream
+        self._send = send
+
+    def send(self, text: str) -> bool | None:
+        """Send a chunk; return whether the sender must wait, None if the chunk was not sent."""
+        if not self._stream.takes(text):
+            return None
+        return self._output.add_text(self, text)
+
+    async def wait(self) -> None:
+        """Wait while the store or the client is slower."""
+        await self._output.wait_for_room(self._stream)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing else must be sent before a chunk."""
+        return self._stream.takes("")
+
+    def deliver_now(self, texts: Iterable[str]) -> bool:
+        """Send chunks that are stored; return whether the sender must wait before the next."""
+        must_wait = False
+        for text in texts:
+            must_wait = self._stream.send(text) or must_wait
+        return must_wait
+
+    async def deliver(self, texts: Iterable[str]) -> None:
+        """Send chunks that are stored."""
+        stream = self._stream
+        for text in texts:
+            must_wait = stream.send(text)
+            if must_wait is None:
+                await self._send(text)
+            elif must_wait:
+                await stream.wait()
 
 
 async def _send(send: Send, context: Context | None) -> None:
@@ -325,7 +484,7 @@ class SessionCore:
         self._message_id = ""
         self._chunks = 0  # of the current message
         # Sends text of the current message; None if `add_to_message` has to.
-        self.stream: TextStream | None = None
+        self.stream: TextStream | StoredText | None = None
         self._waiting = 0  # requests to the user that a turn waits for
         self._state: SessionState = "idle"
 
@@ -395,9 +554,14 @@ class SessionCore:
             self._chunks = 0
         self._chunks += 1
         send = self.client_adapter.send_message_chunk
+        if self._chunks == 2 and not self.closed:  # there are likely to be more
+            stream = self.client_adapter.text_stream(self.id, role, self._message_id)
+            if self._output is None or stream is None:
+                self.stream = stream
+            else:
+                send_text = partial(send, self.id, role, self._message_id)
+                self.stream = self._output.text_stream(stream, self._message_id, send_text)
         if self._output is None and not self.closed:  # the coroutine of `_publish` would only wait
-            if self._chunks == 2:  # there are likely to be more
-                self.stream = self.client_adapter.text_stream(self.id, role, self._message_id)
             return send(self.id, role, self._message_id, content, meta)
         require_content("content", content)  # before it is stored
         return self._publish(

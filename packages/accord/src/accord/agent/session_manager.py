@@ -462,6 +462,9 @@ class SessionManager:
 
     def _not_found(self, session_id: str) -> ResourceNotFound:
         message = _TAKEN_OVER if session_id in self._taken_over else None
+        if message is None:
+            shown = excerpt(repr(session_id), 60)
+            message = f"Resource not found: no session {shown} is open on this connection"
         return ResourceNotFound(message, data={"sessionId": session_id})
 
     def find(self, session_id: str) -> SessionCore:
@@ -732,10 +735,16 @@ class SessionManager:
             raise self._not_found(session_id)
         self.agent.check_prompt_auth(session)
         if not content:
-            raise InvalidParams("A prompt must not be empty")
-        for part in content:
-            if (kind := _capability_for(part)) not in (None, *self.agent.prompt_capabilities):
-                raise InvalidParams("The prompt holds what was not offered", data={"type": kind})
+            raise InvalidParams("prompt: expected at least one content block, got an empty array")
+        for number, part in enumerate(content):
+            taken = self.agent.prompt_capabilities
+            if (kind := _capability_for(part)) not in (None, *taken):
+                kinds = ", ".join(("text", "resource_link", *sorted(taken)))
+                raise InvalidParams(
+                    f"prompt[{number}]: expected content that this agent takes ({kinds}), got"
+                    f" {kind}",
+                    data={"type": kind},
+                )
         return session
 
     # Closing.

@@ -21,6 +21,8 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, cast, get_args
 
@@ -260,7 +262,7 @@ CREATE TABLE IF NOT EXISTS spent (
 ) WITHOUT ROWID
 """
 _ADD = """
-INSERT INTO spent VALUES (?, ?, ?)
+INSERT INTO spent VALUES {rows}
 ON CONFLICT DO UPDATE SET amount = amount + excluded.amount
 """
 
@@ -300,14 +302,11 @@ class SpendingLedger:
             return dict(db.execute("SELECT name, amount FROM spent WHERE key = ?", (key,)))
 
     def add(self, amounts: Iterable[tuple[str, str, float]]) -> None:
-        with self._db() as db:
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                db.executemany(_ADD, amounts)
-            except BaseException:
-                db.execute("ROLLBACK")
-                raise
-            db.execute("COMMIT")
+        rows = list(amounts)
+        if rows:
+            statement = _ADD.format(rows=", ".join(["(?, ?, ?)"] * len(rows)))
+            with self._db() as db:
+                db.execute(statement, list(chain.from_iterable(rows)))
 
     def close(self) -> None:
         """Close the file."""
@@ -375,14 +374,27 @@ def require_metered(
 # The meter of a session.
 
 
+class _Limit(Struct, frozen=True):
+    """One limit of a budget, and by which key an account has what it limits."""
+
+    name: LimitName
+    allowed: float
+    budget: Budget
+    key: str
+
+
 class _Account:
     """What was used in a turn, a session or a day."""
+
+    __slots__ = ("amounts",)
 
     def __init__(self, amounts: Mapping[str, float] | None = None) -> None:
         self.amounts: dict[str, float] = dict(amounts or {})
 
     def add(self, name: str, amount: float) -> None:
-        self.amounts[name] = max(self.amounts.get(name, 0.0) + amount, 0.0)
+        amounts = self.amounts
+        whole = amounts.get(name, 0.0) + amount
+        amounts[name] = whole if whole > 0 else 0.0
 
     def spent(self, currency: str | None, *, is_estimate: bool) -> Spent:
         get = self.amounts.get
@@ -420,6 +432,16 @@ class SessionMeter:
         self.reached: LimitReached | None = None
         """The limit that the turn has reached, the last one if none runs."""
         self._budgets = tuple(budgets)
+        self._limits = tuple(
+            _Limit(name, allowed, one, _cost_in(one.currency) if name == "cost" else name)
+            for one in budgets
+            for name in LIMITS
+            if (allowed := one.limit(name)) is not None
+        )
+        self._limits_of = {
+            name: tuple(one for one in self._limits if one.name == name) for name in LIMITS
+        }
+        self._currencies = {one.currency.upper() for one in budgets if one.cost is not None}
         self._ledger = ledger
         self._key = f"session {session_id}"
         self._clock = clock
@@ -434,8 +456,11 @@ class SessionMeter:
         # What the agent has reported.
         self._cost = kept.get(_REPORTED_COST, 0.0) if cost_before is None else cost_before
         self._currency: str | None = None
+        self._cost_key = ""  # of this currency, in accounts
         self._foreign: str | None = None  # a currency that no budget has
+        self._wrong_cost = ""  # the last report, if it is not a cost
         self._used: int | None = None  # tokens of the context
+        self._last_usage: TokenUsage | None = None  # at the end of a prompt
         self._hides_cost = False  # the agent has used tokens, and has not reported any cost
         self._unmetered = unmetered
         self._estimate = 0.0  # of the running prompt
@@ -461,17 +486,25 @@ class SessionMeter:
     def begin_turn(self) -> None:
         """Start counting a turn; raise `BudgetExceeded` if nothing is left for it."""
         self.reached = None
+        self._runs = False
         self._turn = _Account()
         self._turn_files = set()
         self._estimate, self._is_estimate = 0.0, False
-        if (reached := self._over()) is not None:
+        if (reached := self._over(self._limits)) is not None:
             self.reached = reached
             raise BudgetExceeded(f"{reached}: the prompt was not sent", reached)
         self._runs = True
         self._since = None if self._paused else self._clock()
 
     def end_prompt(self, usage: TokenUsage | None) -> None:
-        """Take the tokens of a prompt that the agent has ended."""
+        """Take the tokens of a prompt that the agent has ended.
+
+        A report that ends several prompts, which the agent has joined, counts once.
+        """
+        if usage is not None:
+            if usage is self._last_usage:
+                return
+            self._last_usage = usage
         estimate, self._estimate = self._estimate, 0.0
         if self._currency is None and (estimate or (usage is not None and usage.total > 0)):
             self._hides_cost = not self._unmetered
@@ -480,9 +513,8 @@ class SessionMeter:
             self._add("tokens", usage.total - estimate)
 
     def end_turn(self) -> None:
-        """Stop counting the turn."""
-        self._count_time()
-        self._save_time()
+        """Stop counting the turn; its time may have reached a limit."""
+        self.check_time()
         self._runs = False
         self._since = None
         self.on_limit = None
@@ -558,25 +590,28 @@ class SessionMeter:
     def costs(self, amount: float, currency: str) -> None:
         """Count the growth of the cost that the agent reports for its session."""
         if not 0 <= amount < float("inf"):
-            return  # no cost
-        before = self._cost
-        if amount == before and currency == self._currency:
+            self._wrong_cost = f"{amount:g} {excerpt(currency, 20)}"
+            self._check(self._limits_of["cost"])
             return
-        self._cost, self._currency, self._hides_cost = amount, currency, False
-        self._write([(self._key, _REPORTED_COST, amount - before)])
+        self._wrong_cost = ""
+        before = self._cost
+        if currency != self._currency:
+            self._currency, self._cost_key = currency, _cost_in(currency)
+            self._foreign = currency if self._currencies - {currency.upper()} else None
+        elif amount == before:
+            return
+        self._cost, self._hides_cost = amount, False
         # A smaller cost is that of a new count, all of which is spent.
-        self._keep(_cost_in(currency), amount - before if amount >= before else amount)
-        limits = [one.currency for one in self._budgets if one.cost is not None]
-        is_foreign = any(currency.upper() != limit.upper() for limit in limits)
-        self._foreign = currency if is_foreign else None
-        self._check(("cost",))
+        growth = amount - before if amount >= before else amount
+        self._keep(self._cost_key, growth, (self._key, _REPORTED_COST, amount - before))
+        self._check(self._limits_of["cost"])
 
     # Accounts.
 
     @property
     def _day(self) -> str:
         assert self._ledger is not None
-        return f"day {datetime.now(UTC):%Y-%m-%d} {self._ledger.principal}"
+        return f"day {_date(int(time.time()) // 86_400)} {self._ledger.principal}"
 
     def _account(self, per: Period) -> _Account:
         if per == "turn":
@@ -607,15 +642,17 @@ class SessionMeter:
 
     def _add(self, name: LimitName, amount: float, *, in_session: bool = True) -> None:
         self._keep(name, amount, in_session=in_session)
-        self._check((name,))
+        self._check(self._limits_of[name])
 
-    def _keep(self, name: str, amount: float, *, in_session: bool = True) -> None:
+    def _keep(
+        self, name: str, amount: float, *more: tuple[str, str, float], in_session: bool = True
+    ) -> None:
         self._turn.add(name, amount)
         if in_session:
             self._session.add(name, amount)
         if self._ledger is not None:
             keys = (self._key, self._day) if in_session else (self._day,)
-            self._write([(key, name, amount) for key in keys])
+            self._write([*more, *((key, name, amount) for key in keys)])
 
     def _write(self, amounts: Iterable[tuple[str, str, float]]) -> None:
         """Add amounts to the ledger; if it fails, no turn goes beyond what is known."""
@@ -631,47 +668,60 @@ class SessionMeter:
         """Call `on_limit` if the time of the turn is over."""
         self._count_time()
         self._save_time()
-        self._check()
+        self._check(self._limits)
 
-    def _check(self, names: Sequence[LimitName] = LIMITS) -> None:
+    def _check(self, limits: Sequence[_Limit]) -> None:
         """Call `on_limit` if one of these limits is reached."""
         if not self._runs or self.reached is not None:
             return
-        if (reached := self._over(LIMITS if self._fault else names, running=True)) is not None:
+        if (reached := self._over(self._limits if self._fault else limits)) is not None:
             self.reached = reached
             if self.on_limit is not None:
                 self.on_limit(reached)
 
-    def _over(
-        self, names: Sequence[LimitName] = LIMITS, *, running: bool = False
-    ) -> LimitReached | None:
+    def _over(self, limits: Sequence[_Limit]) -> LimitReached | None:
         """Return a limit that is reached; of a turn that has not begun, one that leaves nothing."""
-        for budget in self._budgets:
-            account: _Account | None = None
-            for name in names:
-                allowed = budget.limit(name)
-                if allowed is None:
-                    continue
-                unit = budget.currency if name == "cost" else ""
-                account = account or self._account(budget.per)
-                reason = self._fault
-                if name == "cost" and self._foreign is not None:
-                    reason = f"the agent reports its cost in {excerpt(self._foreign, 20)}"
-                elif name == "cost" and self._hides_cost and not running:
-                    reason = "the agent uses tokens, and does not report their cost"
-                if reason:
-                    return LimitReached(
-                        name=name, per=budget.per, spent=0, allowed=allowed, unit=unit,
-                        reason=reason,
-                    )  # fmt: skip
-                key = _cost_in(budget.currency) if name == "cost" else name
-                spent = account.amounts.get(key, 0.0)
-                may_be_used_up = running and name in _COUNTED
-                if spent > allowed or (spent == allowed and not may_be_used_up):
-                    return LimitReached(
-                        name=name, per=budget.per, spent=spent, allowed=allowed, unit=unit
-                    )
+        day: _Account | None = None
+        for limit in limits:
+            per, allowed = limit.budget.per, limit.allowed
+            if per == "day":
+                account = day = day or self._account(per)
+            else:
+                account = self._account(per)
+            spent, reason = account.amounts.get(limit.key, 0.0), self._fault
+            if limit.name == "cost":
+                reason = self._unknown_cost() or reason
+            if not reason and (
+                spent < allowed
+                # Each of them may be used; the next one is too many.
+                or (spent == allowed and self._runs and limit.name in _COUNTED)
+            ):
+                continue
+            return LimitReached(
+                name=limit.name,
+                per=per,
+                spent=0 if reason else spent,
+                allowed=allowed,
+                unit=limit.budget.currency if limit.name == "cost" else "",
+                reason=reason,
+            )
         return None
+
+    def _unknown_cost(self) -> str:
+        """Return why the reported cost cannot be compared, empty if it can."""
+        if self._wrong_cost:
+            return f"the agent reports a cost of {self._wrong_cost}"
+        if self._foreign is not None:
+            return f"the agent reports its cost in {excerpt(self._foreign, 20)}"
+        if self._hides_cost and not self._runs:
+            return "the agent uses tokens, and does not report their cost"
+        return ""
+
+
+@cache
+def _date(days: int) -> str:
+    """Return the date that is this many days after the beginning of 1970."""
+    return f"{datetime.fromtimestamp(days * 86_400, UTC):%Y-%m-%d}"
 
 
 _SAVED_S = 1.0  # at most this much time is lost with the process

@@ -23,7 +23,15 @@ from accord.client.events import (
     TitleChanged,
 )
 from accord.client.transcript import Transcript
-from accord.client.turn import CANCEL_TIMEOUT_S, ClientTurn, Fallback, Steered, record, steer
+from accord.client.turn import (
+    CANCEL_TIMEOUT_S,
+    ClientTurn,
+    Fallback,
+    Steered,
+    record,
+    require_message,
+    steer,
+)
 from accord.errors import (
     LocalProtocolError,
 )
@@ -165,9 +173,9 @@ class ClientSession(SessionView):
         """
         if (said := self._stream.steer) is not None:
             return await said(*contents, fallback=fallback)
-        if not contents:
-            raise ValueError("The message must not be empty")
-        require_contents("steer(contents=…)", contents)
+        require_message(contents)
+        if self._stream.is_released:
+            raise LocalProtocolError("The session was closed or loaded again: use the new session")
         outcome = None
         if self._adapter.can_be_steered:
             injected = None

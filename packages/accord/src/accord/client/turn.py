@@ -161,7 +161,7 @@ class ClientTurn(MustEnter):
         self.error: BaseException | None = None
         """Why the turn failed."""
         self.limit: LimitReached | None = None
-        """The limit of the budget that the turn has reached: it was cancelled for it."""
+        """The limit of the budget that the turn has reached. It cancels a turn that still runs."""
         self._stream = stream
         self._adapter = adapter
         self.meta: Meta | None = None
@@ -481,9 +481,7 @@ class ClientTurn(MustEnter):
         not sent. Raise `SteerTimeout` if the agent does not answer, and `TransportError` if the
         connection is lost: the agent may have it, and it is in `unconfirmed`.
         """
-        if not contents:
-            raise ValueError("The message must not be empty")
-        require_contents("steer(contents=…)", contents)
+        require_message(contents)
         if fallback not in ("queue", "cancel"):
             raise ValueError(f"steer(fallback=…): expected 'queue' or 'cancel', got {fallback!r}")
         self._require_running()
@@ -820,6 +818,14 @@ class ClientTurn(MustEnter):
             stream.turn_unfinished = not self._is_settled
             stream.pending_echo = ""
         self._queue.end(self.error)
+
+
+def require_message(contents: tuple[ContentBlock, ...]) -> None:
+    """Raise `ValueError` for a message that says nothing, `TypeError` for what is no content."""
+    require_contents("steer(contents=…)", contents)
+    if all(content == "" for content in contents):
+        got = "no content" if not contents else repr(contents[0])
+        raise ValueError(f"steer(contents=…): expected text or other content, got {got}")
 
 
 def record(stream: SessionEventStream, contents: Sequence[ContentBlock]) -> None:

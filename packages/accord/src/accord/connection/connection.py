@@ -34,6 +34,7 @@ from accord.errors import (
     ConnectionClosed,
     ConnectionLost,
     DecodeError,
+    FrameTooLarge,
     InternalError,
     InvalidRequest,
     RemoteProtocolError,
@@ -384,8 +385,22 @@ class Connection:
             raise self._closed
         size = self.peer.notify(method, with_trace(params))
         if self.outbox.frames_added(size):
-            with self.flow.sending():
-                await self.outbox.wait_for_room()
+            await self.wait_for_room()
+
+    def queue_notification(self, frame: bytes) -> bool:
+        """Queue the frame of a notification; return whether to wait for room before the next."""
+        if self._closed is not None:
+            raise self._closed
+        size = len(frame)
+        if size > self.peer.frame_bytes:
+            raise FrameTooLarge("session/update", size, self.peer.frame_bytes)
+        self.peer.frames.append(frame)
+        return self.outbox.frames_added(size)
+
+    async def wait_for_room(self) -> None:
+        """Let others send, and wait while the transport is congested."""
+        with self.flow.sending():
+            await self.outbox.wait_for_room()
 
     def _show_sent(self, frames: Sequence[Frame]) -> None:
         for observer in self._observers:

@@ -19,9 +19,10 @@ from msgspec import Raw
 from accord.client.budget import Budgets, Ledger, SessionMeter
 from accord.client.events import PermissionRequest, ToolCall, UsageChanged
 from accord.client.limits import Limits, Rules
-from accord.errors import BudgetExceeded, InvalidRequest, UnmeteredAgent
+from accord.errors import BudgetExceeded, InvalidRequest, RequestError, UnmeteredAgent
 from accord.proxy.hooks import FileRead, FileWrite, Glance, OpeningSession, ProxyHooks, ProxyTurn
 from accord.proxy.proxy import HookStage, Proxy
+from accord.proxy.stage import Params, session_id_of
 from accord.text import lenient_json
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class BudgetProxy(Proxy):
 
 
 class _BudgetStage(HookStage):
-    """Refuses an agent that does not report what is limited."""
+    """Refuses an agent that does not report what is limited; notes which turns are cancelled."""
 
     def __init__(self, hooks: _ChainBudget, budgets: Callable[[str, Any], Budgets]) -> None:
         super().__init__(hooks)
@@ -103,6 +104,11 @@ class _BudgetStage(HookStage):
             raise InvalidRequest(str(error)) from None
         return edited
 
+    def notification_from_client(self, method: str, params: Params) -> None:
+        if method == "session/cancel":
+            self._hooks.client_cancels(session_id_of(params))
+        super().notification_from_client(method, params)
+
 
 class _Running:
     """The turn of a session: its prompts, and why a limit has ended it."""
@@ -111,16 +117,20 @@ class _Running:
         self.prompts = 0  # in version 2, several
         self.stopped = asyncio.Event()
         self.why = ""
+        self.is_told = False  # the client knows why
+        self.is_cancelled = False  # by the client
+        self.is_cancelling = False  # the agent was told
 
 
 class _ChainBudget(ProxyHooks):
     """The hooks of one chain."""
 
-    _seen = (b'"tool_call', b'"usage_update"')
+    _seen = frozenset((*_TOOL_CALLS, "usage_update"))
     budgets: Budgets
 
     def __init__(self, rules: Rules, grace_s: float) -> None:
         self._rules = rules
+        self._has_rules = bool(rules)
         self._grace_s = grace_s
         self._meters: dict[str, SessionMeter] = {}  # of the sessions that are open
         self._costs: dict[str, float] = {}  # before the session was opened
@@ -170,9 +180,13 @@ class _ChainBudget(ProxyHooks):
             return _stop_reason(meter)
         running.prompts += 1
         work = asyncio.ensure_future(forward())
+        failure: RequestError | None = None
+        stop_reason: StopReason = "cancelled"
         try:
             stop_reason = await self._watch(turn, meter, running, work)
             meter.end_prompt(turn.token_usage)
+        except RequestError as error:
+            failure = error
         finally:
             running.prompts -= 1
             if not running.prompts:
@@ -181,10 +195,21 @@ class _ChainBudget(ProxyHooks):
                 self._running.pop(turn.session_id, None)
             if not work.done():
                 work.cancel()
-        if running.stopped.is_set():
+        if running.stopped.is_set() and not running.is_told:
+            running.is_told = True
             await turn.say(f"\n\n{running.why}. This turn has used {meter.turn}.\n")
-            return stop_reason if stop_reason != "cancelled" else _stop_reason(meter)
+        if failure is not None and not running.is_cancelling:
+            raise failure
+        # Some agents report a cancellation as an error (R-CANCEL-06).
+        if stop_reason == "cancelled" and running.stopped.is_set() and not running.is_cancelled:
+            return _stop_reason(meter)
         return stop_reason
+
+    def client_cancels(self, session_id: str | None) -> None:
+        """Note that the client has cancelled the turn of a session, if one runs."""
+        running = self._running.get(session_id or "")
+        if running is not None:
+            running.is_cancelled = True
 
     async def steer(
         self, turn: ProxyTurn, forward: Callable[[], Awaitable[SteeringOutcome | None]]
@@ -192,6 +217,12 @@ class _ChainBudget(ProxyHooks):
         running = self._running.get(turn.session_id)
         if running is None or running.stopped.is_set():
             return "promptRequired"  # a turn that no prompt starts would have no budget
+        # Nor would one that begins because the turn ends before the agent has the message.
+        meta = turn.meta or {}
+        steering = meta.get("steering")
+        if not lenient_json.is_object(steering):
+            steering = {}
+        turn.meta = {**meta, "steering": {**steering, "idleBehavior": "promptRequired"}}
         return await forward()
 
     async def _watch(
@@ -215,7 +246,9 @@ class _ChainBudget(ProxyHooks):
         finally:
             stopping.cancel()
         if not work.done():
-            turn.cancel()
+            if not running.is_cancelling:
+                running.is_cancelling = True
+                turn.cancel()
             await asyncio.wait((work,), timeout=self._grace_s)
             if not work.done():
                 running.why += f". The agent went on for {self._grace_s:g} s, and was stopped"
@@ -232,21 +265,19 @@ class _ChainBudget(ProxyHooks):
             if update.used is None:
                 return False
             meter.used(update.used)
-            if update.cost is not None:
-                meter.costs(update.cost.amount, update.cost.currency)
-        elif update.kind in _TOOL_CALLS:
-            if not update.tool_call_id or self._has_to_read(session_id, update, text):
-                return False
-            meter.called(update.tool_call_id)
+            if (cost := update.cost) is not None:
+                meter.costs(cost.amount, cost.currency)
+            return True
+        if not update.tool_call_id or b'"diff"' in text:
+            return False
+        if self._has_rules and self._has_to_read(session_id, update, text):
+            return False
+        meter.called(update.tool_call_id)
         return True
 
     def _has_to_read(self, session_id: str, update: Glance, text: Frame) -> bool:
         """Return whether a report of a tool call says what it touches, or ends one that did."""
-        if b'"diff"' in text:
-            return True
-        if not self._rules or session_id not in self._running:
-            return False
-        return (
+        return session_id in self._running and (
             self._rules.have_kinds
             or b'"locations"' in text
             or b'"rawInput"' in text
@@ -259,7 +290,7 @@ class _ChainBudget(ProxyHooks):
             meter.on_event(event)
         elif type(event) is UsageChanged and event.usage.cost is not None:
             self._costs[session_id] = event.usage.cost.amount
-        if type(event) is ToolCall and self._rules:
+        if type(event) is ToolCall and self._has_rules:
             self._look_at(session_id, event)
         return event
 
@@ -309,7 +340,7 @@ class _ChainBudget(ProxyHooks):
         running = self._running.get(request.session_id)
         if running is not None and running.stopped.is_set():
             return None
-        if self._rules and (decision := self._rules.decide(request)) is not None:
+        if self._has_rules and (decision := self._rules.decide(request)) is not None:
             return decision
         return await self._asked(request.session_id, forward(), None)
 

@@ -761,6 +761,7 @@ class _Conductor:
         self._stages: list[Stage] = []
         self._hops: list[Hop] = []  # of programs and remote components, the agent included
         self._starting: asyncio.Task[None] | None = None
+        self._closing: asyncio.Future[None] | None = None  # of what was started in vain
         self._front: _Front
 
     async def run(self, transport: Transport) -> Exception | None:
@@ -772,6 +773,8 @@ class _Conductor:
             if self._starting is not None:
                 self._starting.cancel()
                 await asyncio.wait([self._starting])
+            if self._closing is not None:
+                await self._closing
             await close_all([front.aclose(), *self._close_components()])
 
     def _close_components(self) -> list[Awaitable[None]]:
@@ -843,9 +846,9 @@ class _Conductor:
         answer = RawResponse.of_error(error)
         refuse = Port(_drop, lambda request: request.answer(answer), _ready, _drop_run)
         self._front.client.port = self._front.agent.port = refuse
-        closing = self._close_components()
+        self._closing = asyncio.ensure_future(close_all(self._close_components()))
         self._hops, self._stages = [], []
-        await close_all(closing)
+        await asyncio.shield(self._closing)  # also if the client leaves meanwhile
         cause = exc.__cause__
         searched = cause.searched if isinstance(cause, StartError) else None
         return StartError(error.text, searched=searched)

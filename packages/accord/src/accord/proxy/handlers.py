@@ -70,7 +70,7 @@ RequestHandler: TypeAlias = Callable[["PassingRequest"], Awaitable[RawResponse] 
 class UpdateWatch(Protocol):
     """Decides by their texts which updates a handler has to see."""
 
-    def find(self, texts: Sequence[Frame]) -> Sequence[int]:
+    def find(self, run: Run) -> Sequence[int]:
         """Return the places of the updates that may matter, in their order."""
         ...
 
@@ -162,39 +162,75 @@ class OrderedStage(Stage):
         self._notification(Direction.TO_CLIENT, method, params)
 
     def run_from_agent(self, run: Run) -> None:
-        to = Direction.TO_CLIENT
-        if not self._lanes[to].are_free:
-            super().run_from_agent(run)
-        elif self.notification_handler(to, run.method) is None:
+        lanes = self._lanes[Direction.TO_CLIENT]
+        handler = self.notification_handler(Direction.TO_CLIENT, run.method)
+        if lanes.are_free and handler is None:
             self.client.notify_run(run)
-        elif self.watch is not None and run.method == "session/update":
-            self._pass_unseen(run, self.watch)
-        else:
+        elif handler is None or self.watch is None or run.method != "session/update":
             super().run_from_agent(run)
+        elif lanes.are_free:
+            self._pass_updates(run, self.watch, handler)
+        else:
+            self._submit_updates(run, self.watch, handler)
 
-    def _pass_unseen(self, run: Run, watch: UpdateWatch) -> None:
-        """Handle the updates that the handler has to see, and pass on those between together."""
-        begin = 0
-        for number in watch.find(run.texts):
+    def _pass_updates(self, run: Run, watch: UpdateWatch, handler: NotificationHandler) -> None:
+        outcome, begin = self._pass_unseen(run, 0, watch, handler)
+        if outcome is not None:
+            text = run.texts[begin - 1]
+            wait = partial(self._await, outcome, run.method)
+            self._lanes[Direction.TO_CLIENT].submit(session_id_of(Raw(text)), len(text), wait)
+            if begin < len(run.texts):
+                self._submit_updates(run.part(begin, len(run.texts)), watch, handler)
+
+    def _submit_updates(self, run: Run, watch: UpdateWatch, handler: NotificationHandler) -> None:
+        """Let updates wait: together, if they are of one session."""
+        session_id = run.session_id()
+        if session_id is UNSET:
+            super().run_from_agent(run)
+            return
+
+        def handle(release: Release) -> bool:
+            outcome, begin = self._pass_unseen(run, 0, watch, handler)
+            if outcome is None:
+                return False
+            rest = self._pass_rest(outcome, run, begin, watch, handler)
+            return self._await(Owning(rest, outcome), run.method, release)
+
+        self._lanes[Direction.TO_CLIENT].submit(session_id, len(run.joined), handle)
+
+    async def _pass_rest(
+        self,
+        outcome: Awaitable[None] | None,
+        run: Run,
+        begin: int,
+        watch: UpdateWatch,
+        handler: NotificationHandler,
+    ) -> None:
+        while outcome is not None:
+            await self._wait(outcome, run.method)
+            outcome, begin = self._pass_unseen(run, begin, watch, handler)
+
+    def _pass_unseen(
+        self, run: Run, begin: int, watch: UpdateWatch, handler: NotificationHandler
+    ) -> tuple[Awaitable[None] | None, int]:
+        """Handle the updates that the handler has to see, and pass on those between together.
+
+        Return what the handler has to be awaited for, and the place of the next update.
+        """
+        for number in watch.find(run):
             text = run.texts[number]
-            if watch.note(text):
+            if number < begin or watch.note(text):
                 continue
             self._pass_part(run, begin, number)
             begin = number + 1
-            self._notification(Direction.TO_CLIENT, run.method, Raw(text))
-            if not self._lanes[Direction.TO_CLIENT].are_free:
-                for later in run.texts[begin:]:
-                    self._notification(Direction.TO_CLIENT, run.method, Raw(later))
-                return
+            if (outcome := self._handle(handler, run.method, Raw(text))) is not None:
+                return outcome, begin
         self._pass_part(run, begin, len(run.texts))
+        return None, len(run.texts)
 
     def _pass_part(self, run: Run, begin: int, end: int) -> None:
-        if begin == 0 and end == len(run.texts):
-            self.client.notify_run(run)
-        elif begin < end:
-            texts = run.texts[begin:end]
-            size = sum(map(len, texts))
-            self.client.notify_run(Run(run.method, texts, run.frames[begin:end], run.head, size))
+        if begin < end:
+            self.client.notify_run(run.part(begin, end))
 
     def _notification(self, to: Direction, method: str, params: Params) -> None:
         handler = self.notification_handler(to, method)
@@ -236,21 +272,21 @@ class OrderedStage(Stage):
         return outcome if inspect.isawaitable(outcome) else None
 
     def _await(self, outcome: Awaitable[None], method: str, release: Release) -> bool:
-        async def wait() -> None:
-            try:
-                await outcome
-            except asyncio.CancelledError:
-                if is_being_cancelled():
-                    raise
-            except BaseException as exc:
-                log.exception("! %s: the handler of %s failed", self.name, method)
-                if ends_process(exc):
-                    raise
-
-        task = self.spawn(wait(), f"accord {self.name} {method}")
+        task = self.spawn(self._wait(outcome, method), f"accord {self.name} {method}")
         task.add_done_callback(lambda _: release())
         discard_with(task, outcome)
         return True
+
+    async def _wait(self, outcome: Awaitable[None], method: str) -> None:
+        try:
+            await outcome
+        except asyncio.CancelledError:
+            if is_being_cancelled():
+                raise
+        except BaseException as exc:
+            log.exception("! %s: the handler of %s failed", self.name, method)
+            if ends_process(exc):
+                raise
 
     # Requests.
 
@@ -335,6 +371,7 @@ class PassingRequest:
         self._request = request
         self._release = release
         self._task: asyncio.Task[None] | None = None
+        self._awaited: set[asyncio.Future[RawResponse]] = set()  # of `forward`
 
     @property
     def is_cancelled(self) -> bool:
@@ -347,7 +384,8 @@ class PassingRequest:
         """Send the request on, with other params if they are given; return the response.
 
         While this waits, later messages of the session pass. The response comes after all messages
-        that arrived before it, and later ones wait for the handler again. May be called repeatedly.
+        that arrived before it, and later ones wait for the handler again. May be called repeatedly,
+        also at the same time: then they wait from the last response on.
         Cancelling the waiting task cancels the request that was sent on.
         """
         response: asyncio.Future[RawResponse] = asyncio.get_running_loop().create_future()
@@ -356,15 +394,19 @@ class PassingRequest:
 
         def answered(received: RawResponse) -> None:
             def run(release: Release) -> bool:
+                self._awaited.discard(response)
                 if response.done():
                     return False
-                self._release = release
                 response.set_result(received)
+                if self._awaited:  # the handler may wait for them, too
+                    return False
+                self._release = release
                 return True
 
             # A response without a session may open one, whose updates must come after it.
             back.submit(session_id, _response_size(received), run, gates=session_id is None)
 
+        self._awaited.add(response)
         derived = self._request.derive(answered, method=method, params=params)
         self._stage.port(self.to).request(derived)
         self._release()
@@ -375,6 +417,7 @@ class PassingRequest:
                 derived.cancel()
             raise
         finally:
+            self._awaited.discard(response)
             if not self._request.is_cancelled:
                 self._request.on_cancel(self._cancel)
 
@@ -804,8 +847,14 @@ class ProxyStage(OrderedStage):
     async def aclose(self) -> None:
         """Cancel the running handlers, and release what they have opened."""
         await super().aclose()
+        failures: list[Exception] = []
         for close in self.on_close:
-            await close()
+            try:
+                await close()
+            except Exception as exc:  # noqa: BLE001  # raised when the others are closed
+                failures.append(exc)
+        if failures:
+            raise failures[0]
 
     def request_from_client(self, request: RawRequest) -> None:
         if request.method != DESCRIBE:

@@ -13,7 +13,7 @@ import logging
 import re
 import uuid
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
@@ -42,7 +42,7 @@ from accord.connection.tasks import Owning
 from accord.errors import DecodeError, InternalError, RequestCancelled, RequestError
 from accord.mcp.provider import is_tool
 from accord.proxy.handlers import Overrides, ProxyStage, edited_json, raw_of
-from accord.proxy.stage import Direction, Params, session_id_of
+from accord.proxy.stage import Direction, Params, Run, session_id_of
 from accord.proxy.updates import ProxiedSession, ProxiedSessions, ProxiedVersion, SessionRedaction
 from accord.text import lenient_json
 from accord.text.excerpt import excerpt
@@ -92,8 +92,8 @@ class ProxyHooks:
 
     commands: Sequence[AvailableCommand] = ()
     """Slash commands that the proxy adds to those of the agent; `prompt` handles them."""
-    _seen: tuple[bytes, ...] = ()
-    """What an update must contain so that `update` gets it; empty: nothing passes unseen."""
+    _seen: frozenset[str] = frozenset()
+    """The kinds of updates that `_glance` or `update` get; empty: `update` gets all of them."""
 
     def _glance(self, session_id: str, update: Glance, text: Frame) -> bool:
         """Handle an update of `_seen` at a glance; False, and nothing done: `update` gets it."""
@@ -796,11 +796,11 @@ def _forget(running: RunningTurn) -> None:
 
 # Calls `Proxy.update` for each event, and applies what it changes to the update.
 
-_TOOL_CALLS = (b'"tool_call',)
-_COMMANDS = (b'"available_commands_update"',)
-_ANY = b"_update"  # one search for the many kinds that end with it
+_TOOL_CALL = "tool_call"  # all kinds that begin with it
+_COMMANDS = ("available_commands_update",)
+_STATES = ("state_update", "user_message", "user_message_chunk")
+_COMMON = ("_update", "user_message", _TOOL_CALL)  # one search for several kinds
 _ESCAPED = re.compile(rb"\\u00[2-7]")  # ASCII that needs no escape may hide one of them
-_STATES = (b'"state_update"', b'"user_message')
 
 _glance_at = msgspec.json.Decoder(_GlancedNote).decode
 
@@ -820,64 +820,62 @@ class UpdateHook(ChainPart):
         self._sees_all = False
         self._keeps_tool_calls = False
         self._follows_turns = self._version.number == 2
-        # Only updates with one of these are looked at, and only those with one of the latter read.
-        self._looked_at: tuple[bytes, ...] = ()
-        self._needed: tuple[bytes, ...] = ()
-        self._seen: tuple[bytes, ...] = ()  # of the hook
+        # Only updates with one of these parts are looked at, and of them only these kinds read.
+        self._parts: tuple[bytes, ...] = ()
+        self._needed: frozenset[str] = frozenset()
+        self._seen: frozenset[str] = frozenset()  # of the hook
 
     def add_to(self, to_client: Overrides, has: dict[str, bool]) -> None:
         """Edit the updates that the proxy needs to see."""
         self._calls_hook = has["update"]
         self._keeps_tool_calls = has["decide_permission"]
         self._follows_turns = self._follows_turns and (has["prompt"] or has["update"])
-        self._needed = (
-            *(_COMMANDS if self._commands else ()),
-            *(_STATES if self._follows_turns else ()),
+        self._needed = frozenset(
+            (*(_COMMANDS if self._commands else ()), *(_STATES if self._follows_turns else ()))
         )
-        kept = _TOOL_CALLS if self._keeps_tool_calls else ()
+        kept = (_TOOL_CALL,) if self._keeps_tool_calls else ()
         if not self._calls_hook and not self._needed and not kept:
             return
-        self._seen = self._proxy._seen if self._calls_hook else ()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        self._seen = self._proxy._seen if self._calls_hook else frozenset()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         self._sees_all = self._calls_hook and not self._seen
-        parts = (*self._needed, *kept, *self._seen)
-        self._looked_at = tuple({_ANY if _ANY in part else part.strip(b'"') for part in parts})
+        kinds = (*self._needed, *kept, *self._seen)
+        self._parts = tuple({_part_of(kind) for kind in kinds})
         if not self._sees_all:
             self._stage.watch = self
         to_client.notifications["session/update"] = self.edit
 
-    def find(self, texts: Sequence[Frame]) -> Sequence[int]:
+    def find(self, run: Run) -> Sequence[int]:
         """Return the places of the updates that have something to look at (`UpdateWatch`)."""
-        joined = b"".join(texts)  # objects: no part spans two of them
-        places: list[int] = []
-        for part in self._looked_at:
+        joined, ends = run.joined, list(accumulate(run.sizes))
+        found: set[int] = set()
+        for part in self._parts:
             at = joined.find(part)
             while at >= 0:
-                places.append(at)
-                at = joined.find(part, at + 1)
+                number = _place(ends, at)
+                found.add(number)
+                at = joined.find(part, ends[number] + number + 1)
         if b"\\" in joined and b"\\u00" in joined:
-            places += [one.start() for one in _ESCAPED.finditer(joined)]
-        if not places:
-            return ()
-        ends = list(accumulate(map(len, texts)))
-        return sorted({bisect_right(ends, at) for at in places})
+            found.update(_place(ends, one.start()) for one in _ESCAPED.finditer(joined))
+        return sorted(found) if found else ()
+
+    def _may_matter(self, text: bytes) -> bool:
+        return any(part in text for part in self._parts) or (
+            b"\\u00" in text and _ESCAPED.search(text) is not None
+        )
 
     def note(self, text: Frame) -> bool:
         """Note an update that needs no change; False: `edit` has to read it (`UpdateWatch`)."""
-        if _has_one(text, self._needed):
-            return False
-        if b"\\u00" in text and _ESCAPED.search(text) is not None:
-            return False
-        is_seen = _has_one(text, self._seen)
-        if not is_seen and not (self._keeps_tool_calls and _has_one(text, _TOOL_CALLS)):
-            return True
         try:
             glanced = _glance_at(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
         session_id, update = glanced.session_id, glanced.update
-        if is_seen and not self._proxy._glance(session_id, update, text):  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        kind = update.kind
+        if kind in self._needed:
             return False
-        if self._keeps_tool_calls and update.kind.startswith("tool_call"):
+        if kind in self._seen and not self._proxy._glance(session_id, update, text):  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+            return False
+        if self._keeps_tool_calls and kind.startswith(_TOOL_CALL):
             session = self._sessions[session_id]
             session.keep_unread(update.tool_call_id, update.status, text, self._keep_read)
         return True
@@ -899,7 +897,7 @@ class UpdateHook(ChainPart):
             return params
         if not self._sees_all:
             text = bytes(params)
-            if not self.find((text,)) or self.note(text):
+            if not self._may_matter(text) or self.note(text):
                 return params
         try:
             note = self._decode(params)
@@ -1088,8 +1086,17 @@ class UpdateHook(ChainPart):
         return raw_of(redaction.value(value))
 
 
-def _has_one(text: Frame, parts: Iterable[bytes]) -> bool:
-    return any(part in text for part in parts)
+def _place(ends: Sequence[int], at: int) -> int:
+    """Return which element of a JSON array `at` is in; a byte precedes each of them."""
+    number = bisect_right(ends, at - 1)
+    while number and ends[number - 1] + number >= at:
+        number -= 1
+    return number
+
+
+def _part_of(kind: str) -> bytes:
+    """Return a part of the text of each update of a kind."""
+    return next((part for part in _COMMON if part in kind), kind).encode()
 
 
 def _only_text(events: tuple[Event, ...], results: list[Any]) -> str | None:

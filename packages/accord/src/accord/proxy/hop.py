@@ -262,7 +262,8 @@ class Hop:
             heads = self._wrapped_heads.setdefault(envelope, {})
             head, tail = heads.get(run.method), b"}}"
             head = head or self._head(heads, envelope, run.method)
-        if run.size + len(head) + len(tail) > self._peer.frame_bytes:  # some may be too large
+        size = len(run.joined)
+        if size + len(head) + len(tail) > self._peer.frame_bytes:  # some may be too large
             for text in run.texts:
                 if envelope is None:
                     self.send_notification(run.method, Raw(text), to)
@@ -273,7 +274,7 @@ class Hop:
             self._peer.frames += run.frames
         else:
             self._peer.frames += [b"%b%b%b" % (head, text, tail) for text in run.texts]
-        self._frames_added(run.size, to)
+        self._frames_added(size, to)
 
     def send_request(self, request: RawRequest, method: str, params: Params, to: Direction) -> None:
         """Send a request; its response answers `request`, whose method and params are not used."""
@@ -549,9 +550,9 @@ class RunReader:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
         # Otherwise one that is invalid could end in the next one.
-        if list(map(len, values)) != list(map(len, texts)):
+        if (sizes := list(map(len, texts))) != list(map(len, values)):
             return None
-        return Run(kind.method, texts, part, kind.head, len(text)), kind.is_wrapped
+        return Run(kind.method, texts, part, kind.head, sizes, text), kind.is_wrapped
 
     def _kind_of(self, frame: Frame) -> _Kind | None:
         head = self._head_of(frame)

@@ -9,9 +9,11 @@ params as JSON text. `Flow` stops the source of a direction while a connection i
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
@@ -20,6 +22,8 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from accord.errors import RequestError
 from accord.text import lenient_json
 from accord.transports.base import Frame, Transport
+
+log: logging.Logger = logging.getLogger("accord.proxy")
 
 Params: TypeAlias = Raw | UnsetType  # JSON text as received; UNSET: the message has no params
 
@@ -45,6 +49,7 @@ class _SessionId(Struct):
 
 
 _decode_session_id = msgspec.json.Decoder(_SessionId).decode
+_decode_session_ids = msgspec.json.Decoder(list[_SessionId]).decode
 
 
 def session_id_of(params: Params) -> str | None:
@@ -183,7 +188,8 @@ class Port:
         #: `request(request)` sends a request; `RawRequest.answer` will be called with the response.
         self.request: Callable[[RawRequest], None] = request
         #: Awaitable: returns when the connection that messages of this direction go to is not
-        #: congested. For stages that send many messages of their own.
+        #: congested. For stages that send many messages of their own. What waits for the stage
+        #: itself does not count: it may wait for what the stage sends.
         self.wait_for_room: Callable[[], Awaitable[None]] = wait_for_room
         #: `notify_run(run)` sends notifications that were received together.
         self.notify_run: Callable[[Run], None] = notify_run
@@ -270,30 +276,32 @@ def wire(
     """Set the ports of both ends and of all stages; `end_chain` ends all of them."""
     to_client = flows[Direction.TO_CLIENT].wait_for_room
     to_agent = flows[Direction.TO_AGENT].wait_for_room
-    port = Port(
-        client.send_notification_out, client.send_request_out, to_client, client.send_run_out
-    )
+    handlers = (client.send_notification_out, client.send_request_out, client.send_run_out)
     for stage in stages:
         stage.flows = flows
         stage.end_chain = end_chain
-        stage.client = port
-        port = Port(
-            stage.notification_from_agent,
-            stage.request_from_agent,
-            to_client,
-            stage.run_from_agent,
-        )
-    agent.port = port
-    port = Port(agent.send_notification_out, agent.send_request_out, to_agent, agent.send_run_out)
+        stage.client = _port(handlers, partial(to_client, stage))
+        handlers = (stage.notification_from_agent, stage.request_from_agent, stage.run_from_agent)
+    agent.port = _port(handlers, to_client)
+    handlers = (agent.send_notification_out, agent.send_request_out, agent.send_run_out)
     for stage in reversed(stages):
-        stage.agent = port
-        port = Port(
+        stage.agent = _port(handlers, partial(to_agent, stage))
+        handlers = (
             stage.notification_from_client,
             stage.request_from_client,
-            to_agent,
             stage.run_from_client,
         )
-    client.port = port
+    client.port = _port(handlers, to_agent)
+
+
+def _port(
+    handlers: tuple[
+        Callable[[str, Params], None], Callable[[RawRequest], None], Callable[[Run], None]
+    ],
+    wait_for_room: Callable[[], Awaitable[None]],
+) -> Port:
+    notify, request, notify_run = handlers
+    return Port(notify, request, wait_for_room, notify_run)
 
 
 # Runs: notifications of one method that were read together, and pass a chain together.
@@ -308,7 +316,24 @@ class Run(Struct, frozen=True, gc=False):
     texts: Sequence[Frame]  # the params of each, objects as JSON text
     frames: Sequence[Frame]  # as they came
     head: bytes  # what precedes the params in each of the frames
-    size: int  # of all params, in bytes
+    sizes: Sequence[int]  # of the texts
+    joined: bytes  # the texts as one JSON array, without white space between them
+
+    def part(self, begin: int, end: int) -> Run:
+        """Return some of the notifications."""
+        if begin == 0 and end == len(self.texts):
+            return self
+        texts, frames = self.texts[begin:end], self.frames[begin:end]
+        joined = b"[%b]" % b",".join(texts)
+        return Run(self.method, texts, frames, self.head, self.sizes[begin:end], joined)
+
+    def session_id(self) -> str | None | UnsetType:
+        """Return the session that all of them belong to; `UNSET` if it is not the same one."""
+        try:
+            found = {one.session_id for one in _decode_session_ids(self.joined)}
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return UNSET
+        return found.pop() if len(found) == 1 else UNSET
 
 
 # Back-pressure of a chain: a connection whose peer does not read stops the source of the messages.
@@ -357,16 +382,15 @@ class Flow:
         """Let the source continue if no other sink is full."""
         if sink in self._full:
             self._full.discard(sink)
-            if not self._full:
-                if self.source is not None:
-                    self.source.remove(self)
-                self._wake()
+            if not self._full and self.source is not None:
+                self.source.remove(self)
+            self._wake()
 
-    async def wait_for_room(self) -> None:
-        """Return when no sink is full; let other tasks run in any case."""
-        if not self._full:
+    async def wait_for_room(self, ignored: object = None) -> None:
+        """Return when no sink is full, other than one; let other tasks run in any case."""
+        if not self._full - {ignored}:
             await asyncio.sleep(0)
-        while self._full:
+        while self._full - {ignored}:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await waiter
@@ -489,7 +513,12 @@ class PassingLanes:
             self._count(-head.size - _ITEM_BYTES)
             lane.is_held = True  # also while it runs
             release = self._release_of(lane, head)
-            if not head.run(release):
+            try:
+                is_held = head.run(release)
+            except Exception:  # logged; later messages must not wait for ever
+                log.exception("! a message that had waited could not be handled")
+                is_held = False
+            if not is_held:
                 release()
 
     def _release_of(self, lane: _Lane, item: _Item) -> Release:

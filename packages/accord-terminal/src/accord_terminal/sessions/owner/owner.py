@@ -82,6 +82,7 @@ class Owner(OwnerState):
         self._early: list[tuple[str, Raw, Raw | UnsetType]] = []  # before the session was open
         self._closes = False
         self._forgetting = Forgetting()
+        self._flushing: asyncio.Handle | None = None  # writes the updates that were collected
         self.transport: ProcessTransport | None = None  # to the agent
         self._turn: ClientTurn | None = None  # the running one
         self._cancelling: asyncio.Task[None] | None = None
@@ -97,14 +98,28 @@ class Owner(OwnerState):
         """Write an entry, and then show it; a journal that cannot be written ends the session."""
         if entry.prompt is None and self.queue.running is not None:
             entry.prompt = self.queue.running.id
+        self.journal.collect(entry)
+        self._flush()
+        return entry
+
+    def _flush(self) -> None:
+        """Write what was collected, and then show it."""
+        if self._flushing is not None:
+            self._flushing.cancel()
+            self._flushing = None
         try:
-            self.journal.append(entry)
+            self.journal.flush()
         except JournalError as exc:
             self.stop(str(exc))
             raise
-        for client in self.clients:
-            client.wake()
-        return entry
+        finally:
+            for client in self.clients:
+                client.wake()
+
+    def _flush_updates(self) -> None:
+        self._flushing = None
+        with suppress(JournalError):  # the session ends
+            self._flush()
 
     def receive_update(self, session_id: str, update: Raw, meta: Raw | UnsetType) -> None:
         """Take an update of the agent."""
@@ -112,10 +127,19 @@ class Owner(OwnerState):
             if session_id != self.record.agent_session:  # a replay: the journal has it
                 self._early.append((session_id, Raw(bytes(update)), _copied(meta)))
         elif not self.end_reason.done():
-            session = None if session_id == self.record.agent_session else session_id
-            with suppress(JournalError):  # the session ends
-                self.add(Updated(update=Raw(bytes(update)), session=session, meta=_copied(meta)))
-            self._forgetting.updated(self._transcripts())
+            running = self.queue.running
+            self.journal.collect(
+                Updated(
+                    update=Raw(bytes(update)),
+                    session=None if session_id == self.record.agent_session else session_id,
+                    meta=_copied(meta),
+                    prompt=None if running is None else running.id,
+                )
+            )
+            if self._flushing is None:  # those of one read are written at once
+                self._flushing = asyncio.get_running_loop().call_soon(self._flush_updates)
+            if self._forgetting.is_due():
+                self._forgetting.forget(self._transcripts())
 
     def _transcripts(self) -> Iterator[Transcript]:
         """Yield the transcripts of the session and of its subagents."""
@@ -333,7 +357,7 @@ class Owner(OwnerState):
         )
 
     def _record_steer(self, entry: Steered, client: Client) -> None:
-        client.own_changes.add(self.journal.last + 1)
+        client.own_changes.add(self.journal.next)
         self.add(entry)
 
     def cancel(self, prompt: Prompt) -> None:
@@ -369,6 +393,9 @@ class Owner(OwnerState):
             ended = await self._run(prompt)
             self.queue.done()
             prompt.end(ended)
+            # In a thread: the clients, which have seen the entries, do not wait for the disk.
+            syncing = asyncio.get_running_loop().run_in_executor(None, self.journal.sync)
+            syncing.add_done_callback(_log_sync)
             self._watch_idle()
             if ended.code == AuthRequired.default_code and self._can_restart():
                 self.stop("the agent needs a login, and is started again after it")  # R-AUTH-18
@@ -408,7 +435,6 @@ class Owner(OwnerState):
         if ended.error is not None and ended.code != AuthRequired.default_code:
             ended.stderr = (await self.transport.lines_after(read)).stderr
         self.add(ended)
-        self.journal.sync()
         self._save_options()
         for content in () if turn is None else turn.unsent:  # what was said, and did not arrive
             names = [name for said, name in self._said if content[-len(said) :] == said]
@@ -421,7 +447,7 @@ class Owner(OwnerState):
         """Set an option of the agent, and tell the other clients."""
         await self.session.set_option(option_id, value)
         entry = OptionsSet(option=option_id, value=value, by=client.name)
-        client.own_changes.add(self.journal.last + 1)
+        client.own_changes.add(self.journal.next)
         self.add(entry)
         self._save_options()
 
@@ -555,6 +581,11 @@ def _subagent(parent: SessionView, session_id: str, levels: int) -> SubagentSess
 async def _cancel(turn: ClientTurn) -> None:
     with suppress(AccordError):  # the turn reports it
         await turn.cancel()
+
+
+def _log_sync(syncing: asyncio.Future[None]) -> None:
+    if not syncing.cancelled() and (error := syncing.exception()) is not None:
+        log.warning("! the journal may not survive a power failure: %s", error)
 
 
 def _copied(meta: Raw | UnsetType) -> Raw | UnsetType:

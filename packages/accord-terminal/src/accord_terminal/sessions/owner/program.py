@@ -32,7 +32,7 @@ from accord_terminal.sessions.journal import Entry, Journal, Started
 from accord_terminal.sessions.owner.owner import Owner
 from accord_terminal.sessions.owner.roles import OwnerRoleV1, OwnerRoleV2
 from accord_terminal.sessions.owner.state import AgentFrames
-from accord_terminal.sessions.owners import STARTS, STOP
+from accord_terminal.sessions.owners import STARTS, STOP, compile_types
 from accord_terminal.sessions.records import (
     Lock,
     OwnerError,
@@ -304,6 +304,7 @@ async def _own(store: Store, record_id: str, path: Path) -> int:
         ) as agent:
             owner.agent = agent
             owner.protocol = agent.version
+            loop.call_soon(compile_types, agent.version)  # while the agent opens the session
             owner.session, restored, not_set = await _open_session(agent, record, journal)
             owner.end_reason.remove_done_callback(hurry)
             waiting = starting.end()

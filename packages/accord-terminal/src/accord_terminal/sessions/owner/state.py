@@ -27,6 +27,7 @@ from accord.agent.work import Background
 from accord.client.connect import ConnectedAgent
 from accord.client.session import ClientSession
 from accord.connection.connection import Connection
+from accord.connection.routes import trace
 from accord.errors import (
     AccordError,
     TransportError,
@@ -79,6 +80,13 @@ class _Update(Struct):
     meta: Raw | UnsetType = field(name="_meta", default=UNSET)
 
 
+class _UpdateFrame(Struct):
+    """An update, which is nearly every frame of an agent."""
+
+    method: Literal["session/update"]
+    params: _Update
+
+
 class _Result(Struct):
     message_id: Any = field(name="messageId", default=None)
 
@@ -86,6 +94,7 @@ class _Result(Struct):
 _head = msgspec.json.Decoder(_Head)
 _heads = msgspec.json.Decoder(list[_Head])
 _update = msgspec.json.Decoder(_Update)
+_update_frame = msgspec.json.Decoder(_UpdateFrame)
 _result = msgspec.json.Decoder(_Result)
 
 
@@ -115,8 +124,13 @@ class AgentFrames:
                     elif head.method == STEERING:
                         self._steering_id = head.id
             return
-        for head in _decoded(frame):
-            self._received(head)
+        try:
+            found = _update_frame.decode(frame).params
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            for head in _decoded(frame):
+                self._received(head)
+        else:
+            self._on_update(found.session_id, found.update, found.meta)
 
     def _received(self, head: _Head) -> None:
         if head.method == "session/update" and head.params is not UNSET:
@@ -367,6 +381,7 @@ class OwnerState(ABC):
 # One client of a session: what it has seen of the journal, and what it wants to see.
 
 _AT_ONCE = 64  # entries
+_PLAIN = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":'
 ENTRY = "_accord/session/entry"
 CLIENTS = "_accord/session/clients"
 
@@ -409,8 +424,11 @@ class Client:
         self._moved = asyncio.Condition()
         self._feeding: asyncio.Task[None] | None = None
         self._translator: SessionTranslator | None = None
+        self._plain = b""  # the frame of an update up to it, if it is passed on as it is
         if adapter.version != owner.protocol:
             self._translator = SessionTranslator(owner.protocol)
+        else:
+            self._plain = _PLAIN + msgspec.json.encode(owner.record.id) + b',"update":'
 
     @property
     def name(self) -> str:
@@ -479,7 +497,10 @@ class Client:
                 self._new.clear()
                 entries = self.owner.journal.after(self.position, _AT_ONCE)
                 for entry in entries:
-                    await self._forward(entry)
+                    if type(entry) is not Updated:
+                        await self._forward(entry)
+                    elif self._follows(entry):
+                        await self._update(entry)
                     self.position = entry.seq
                 async with self._moved:
                     self._moved.notify_all()
@@ -550,6 +571,10 @@ class Client:
 
     async def _update(self, entry: Updated) -> None:
         found = self.owner.contexts.update_of(entry)
+        if self._plain and entry.session is None and entry.meta is UNSET and trace() is None:
+            if self.connection.queue_notification(self._plain + bytes(found) + b"}}"):
+                await self.connection.wait_for_room()
+            return
         if self._translator is None:
             session = self.owner.record.id if entry.session is None else entry.session
             params: dict[str, Any] = {"sessionId": session, "update": found}

@@ -68,19 +68,22 @@ _EVERY = 256  # updates
 
 
 class Forgetting:
-    """Counts the updates of a session, and forgets all but the end of its transcript."""
+    """Counts the updates of a session, and forgets all but the end of its transcripts."""
 
     def __init__(self) -> None:
         self._updates = 0
 
-    def updated(self, transcripts: Iterable[Transcript]) -> None:
-        """Take notice of an update; the transcripts are looked at now and then."""
+    def is_due(self) -> bool:
+        """Take notice of an update; return whether the transcripts are to be looked at."""
         self._updates += 1
-        if self._updates % _EVERY == 0:
-            for transcript in transcripts:
-                forget_items(transcript, _KEPT)
-                if sum(len(message.text) for message in transcript.messages) > _KEPT_CHARACTERS:
-                    forget_items(transcript, 0)
+        return self._updates % _EVERY == 0
+
+    def forget(self, transcripts: Iterable[Transcript]) -> None:
+        """Forget all but the end of each."""
+        for transcript in transcripts:
+            forget_items(transcript, _KEPT)
+            if sum(len(message.text) for message in transcript.messages) > _KEPT_CHARACTERS:
+                forget_items(transcript, 0)
 
 
 _TOOL_FIELDS = (
@@ -122,8 +125,8 @@ class Translator:
         events = () if found is None else found if isinstance(found, tuple) else (found,)
         for event in events:
             self.transcript.apply(event)
-        if self._forgetting is not None:
-            self._forgetting.updated((self.transcript,))
+        if self._forgetting is not None and self._forgetting.is_due():
+            self._forgetting.forget((self.transcript,))
         return events
 
     def neutral(self, event: Event) -> Iterator[Update]:

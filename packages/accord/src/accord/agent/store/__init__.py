@@ -154,12 +154,28 @@ class OwnedSession:
         for entry in entries:
             await self._store.append(self.session_id, entry)
 
+    def append_now(self, entries: Sequence[bytes]) -> bool:
+        """Do the same without waiting; return False if that is not possible now."""
+        return False
+
     async def update(self, session: StoredSession) -> None:
         """Replace the metadata of the session."""
         await self._store.update(session)
 
     async def release(self) -> None:
         """Stop being the writer."""
+
+
+class _MemorySession(OwnedSession):
+    is_batched: ClassVar[bool] = True
+
+    def __init__(self, store: MemoryStore, session_id: str) -> None:
+        super().__init__(store, session_id)
+        self._memory = store
+
+    def append_now(self, entries: Sequence[bytes]) -> bool:
+        self._memory.append_all(self.session_id, entries)
+        return True
 
 
 class MemoryStore(SessionStore):
@@ -178,12 +194,19 @@ class MemoryStore(SessionStore):
     async def get(self, session_id: str) -> StoredSession | None:
         return self._sessions.get(session_id)
 
+    async def own(self, session_id: str, lost: Callable[[], None]) -> OwnedSession:
+        return _MemorySession(self, session_id)
+
     async def update(self, session: StoredSession) -> None:
         self._sessions[session.id]  # raises KeyError
         self._sessions[session.id] = replace(session)
 
     async def append(self, session_id: str, entry: bytes) -> None:
         self._entries[session_id].append(entry)
+
+    def append_all(self, session_id: str, entries: Sequence[bytes]) -> None:
+        """Append entries; raise KeyError for an unknown session."""
+        self._entries[session_id] += entries
 
     async def read(self, session_id: str) -> list[bytes]:
         return list(self._entries[session_id])

@@ -11,12 +11,13 @@ from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 from accord.agent.store import (
     COLUMNS,
     PAGE_ENTRIES,
     Archived,
+    OwnedSession,
     SessionPage,
     SessionStore,
     StoredSession,
@@ -27,6 +28,8 @@ from accord.agent.store import (
 )
 
 T = TypeVar("T")
+
+_BUSY = object()
 
 _LAYOUT = 1
 _BUSY_S = 10.0  # to wait for another process to finish its write
@@ -52,6 +55,22 @@ CREATE TABLE entries (
 );
 CREATE INDEX entries_by_session ON entries (session_id, number);
 """
+
+
+class _SqliteSession(OwnedSession):
+    """Appends entries in one transaction."""
+
+    is_batched: ClassVar[bool] = True
+
+    def __init__(self, store: SqliteStore, session_id: str) -> None:
+        super().__init__(store, session_id)
+        self._sqlite = store
+
+    async def append(self, entries: Sequence[bytes]) -> None:
+        await self._sqlite.append_all(self.session_id, entries)
+
+    def append_now(self, entries: Sequence[bytes]) -> bool:
+        return self._sqlite.append_now(self.session_id, entries)
 
 
 class SqliteStore(SessionStore):
@@ -105,15 +124,34 @@ class SqliteStore(SessionStore):
         await self._quick(work)
 
     async def append(self, session_id: str, entry: bytes) -> None:
+        await self.append_all(session_id, (entry,))
+
+    async def append_all(self, session_id: str, entries: Sequence[bytes]) -> None:
+        """Append entries, all or none."""
+        await self._quick(self._appending(session_id, entries))
+
+    def append_now(self, session_id: str, entries: Sequence[bytes]) -> bool:
+        """Do the same without waiting; return False if the file is not free now."""
+        return self._at_once(self._appending(session_id, entries)) is not _BUSY
+
+    def _appending(
+        self, session_id: str, entries: Sequence[bytes]
+    ) -> Callable[[sqlite3.Connection], None]:
         def work(db: sqlite3.Connection) -> None:
+            insert = "INSERT INTO entries (session_id, entry) VALUES (?, ?)"
             try:
-                db.execute(
-                    "INSERT INTO entries (session_id, entry) VALUES (?, ?)", (session_id, entry)
-                )
+                if len(entries) == 1:  # one statement is a transaction
+                    db.execute(insert, (session_id, entries[0]))
+                else:
+                    with _transaction(db):
+                        db.executemany(insert, [(session_id, entry) for entry in entries])
             except sqlite3.IntegrityError:
                 raise KeyError(session_id) from None
 
-        await self._quick(work)
+        return work
+
+    async def own(self, session_id: str, lost: Callable[[], None]) -> OwnedSession:
+        return _SqliteSession(self, session_id)
 
     async def read(self, session_id: str) -> list[bytes]:
         return [entry async for page in self.read_pages(session_id) for entry in page]
@@ -237,6 +275,11 @@ class SqliteStore(SessionStore):
 
     async def _quick(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run fast work at once, or in the thread if it has to wait."""
+        done = self._at_once(work)
+        return await self._long(work) if done is _BUSY else cast("T", done)
+
+    def _at_once(self, work: Callable[[sqlite3.Connection], T]) -> T | object:
+        """Run fast work, or return `_BUSY` if it has to wait."""
         db = self._opened
         if db is not None and not self._jobs and self._lock.acquire(blocking=False):
             try:
@@ -246,7 +289,7 @@ class SqliteStore(SessionStore):
                     raise
             finally:
                 self._lock.release()
-        return await self._long(work)
+        return _BUSY
 
     async def _long(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run work in the thread, after earlier work."""

@@ -220,9 +220,10 @@ def _decode(entry: bytes) -> Any:
 
 def encode_update(update: Update) -> bytes:
     """Return an update as an entry of a store."""
+    if type(update) is MessageUpdate:  # nearly all: `match` takes longer
+        said = _Said(update.role, update.message_id, _items(update.content))
+        return encode(said)
     match update:
-        case MessageUpdate(role, message_id, content):
-            return encode(_Said(role, message_id, _items(content)))
         case ToolCallUpdate():
             values = {name: getattr(update, name) for name in update.__struct_fields__}
             if update.content is not UNSET:
@@ -276,6 +277,8 @@ def _items(content: Iterable[ToolContent]) -> list[_Item]:
 
 
 def _item(content: ToolContent) -> _Item:
+    if type(content) is str:  # nearly all
+        return content
     match content:
         case TextContent():
             return _Annotated(str(content), content.annotations, content.meta)
@@ -343,6 +346,11 @@ class SessionWriter:
 
     async def write(self, updates: Sequence[Update]) -> None:
         """Append updates; a prompt, the end of a turn and a title also change the metadata."""
+        if len(updates) == 1:
+            [update] = updates
+            if type(update) is MessageUpdate and update.role != "user":  # nearly all
+                await self._owned.append((encode_update(update),))
+                return
         # Commands are sent when a session is opened, notices only once (R-SESS-18).
         stored = [u for u in updates if not isinstance(u, CommandsUpdate | NoticeUpdate)]
         if not stored:
@@ -356,6 +364,10 @@ class SessionWriter:
                     await self._change(title=title)
                 case _:
                     pass
+
+    def write_now(self, updates: Sequence[Update]) -> bool:
+        """Append chunks of messages of the agent without waiting; return False if it cannot."""
+        return self._owned.append_now([encode_update(update) for update in updates])
 
     async def release(self) -> None:
         """Stop writing."""
