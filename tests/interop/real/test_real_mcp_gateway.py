@@ -178,7 +178,7 @@ async def test_client_of_fastmcp(state: Path) -> None:
     async with server(state, "http") as agents:
         assert isinstance(agents, McpServerHttp)
         token = agents.headers["Authorization"].removeprefix("Bearer ")
-        script = str(Path(__file__).with_name("fastmcp_client.py"))
+        script = str(ROOT / "tests/interop/peers/fastmcp_client.py")
         code, out, err = await output(interpreter, script, agents.url, token)
     assert code == 0, err
     seen = json.loads(out)

@@ -162,8 +162,9 @@ def person(*answers: dict[str, Any] | str) -> Any:
 async def test_answer_has_progress_text_files_and_session(state: Path, era: str) -> None:
     lines: list[tuple[float, str | None]] = []
 
-    async def progress(number: float, _total: float | None, message: str | None) -> None:
-        lines.append((number, message))
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
+        assert total is None
+        lines.append((progress, message))
 
     allowing = Approvals(allow=("edit",))
     async with serving(state, approvals=allowing) as gate, gate.client(era) as client:
@@ -309,7 +310,7 @@ async def test_caller_that_cancels_ends_its_turn(state: Path, era: str) -> None:
     async with serving(state) as gate:
         begun = asyncio.Event()
 
-        async def progress(*_: Any) -> None:
+        async def progress(progress: float, total: float | None, message: str | None) -> None:
             begun.set()
 
         async def never(_context: Any, _params: Any) -> types.ElicitResult:
@@ -529,7 +530,7 @@ async def test_gateway_ends_while_callers_wait(state: Path, era: str) -> None:
     async with serving(state, drain_s=0.1) as gate:
         begun = asyncio.Event()
 
-        async def progress(*_: Any) -> None:
+        async def progress(progress: float, total: float | None, message: str | None) -> None:
             begun.set()
 
         async with gate.client(era) as client:
