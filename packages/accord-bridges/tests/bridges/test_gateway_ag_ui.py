@@ -705,7 +705,7 @@ CLIENT = Path(__file__).parents[1] / "ag_ui"
 
 
 @pytest.mark.programs
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 async def test_front_end_of_the_protocol_uses_an_agent(state: Path) -> None:
     node = shutil.which("node")
     if node is None or not (CLIENT / "node_modules" / ".installed").exists():
