@@ -351,15 +351,20 @@ def history(transcript: Transcript) -> list[dict[str, Any]]:
             call = {"id": item.id, "type": "function", "function": function}
             answer = _result_content(item, transcript)
             found += (
-                {"id": f"call-{number}", "role": "assistant", "toolCalls": [call]},
-                {"id": f"r-{number}", "role": "tool", "toolCallId": item.id, "content": answer},
+                {"id": f"acp-call-{number}", "role": "assistant", "toolCalls": [call]},
+                {
+                    "id": f"acp-result-{number}",
+                    "role": "tool",
+                    "toolCallId": item.id,
+                    "content": answer,
+                },
             )
         elif isinstance(item, Message):
             role = {"agent": "assistant", "thought": "reasoning"}.get(item.role, item.role)
             text = item.text
             while role == "user" and text.startswith(_BEFORE):
                 text = text.partition("\n\n---\n\n")[2].lstrip("\n")
-            found.append({"id": item.id or f"m-{number}", "role": role, "content": text})
+            found.append({"id": item.id or f"acp-{number}", "role": role, "content": text})
     return found
 
 
