@@ -11,7 +11,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from msgspec.structs import replace
@@ -141,7 +141,7 @@ class Caller:
         )
         self.client: Client
 
-    async def __aenter__(self) -> Caller:
+    async def __aenter__(self) -> Self:
         # The real card starts the agent to look at it.
         here = AgentInterface(
             url=f"{self.url}/a2a/{self.agent}", protocol_binding="JSONRPC", protocol_version="1.0"
@@ -382,7 +382,7 @@ async def test_forms_and_urls_are_asked_for(state: Path) -> None:
 
 async def test_turn_outlives_its_connection_and_is_subscribed_to(state: Path) -> None:
     async with serving(state) as gate:
-        stream = gate.client.send_message(said("say one\nedit\nsay two"))
+        stream: Any = gate.client.send_message(said("say one\nedit\nsay two"))
         task = (await anext(stream)).task
         await stream.aclose()
         asked = await gate.until(task, lambda found: state_of(found) == ASKS)
