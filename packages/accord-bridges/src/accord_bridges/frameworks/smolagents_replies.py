@@ -12,13 +12,12 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from smolagents import CodeAgent
 from smolagents.models import agglomerate_stream_deltas
 
-if TYPE_CHECKING:
-    from accord_bridges.frameworks.smolagents import Work
+Work: TypeAlias = Any  # the `Work` of `smolagents`, which imports this module
 
 
 class Model:

@@ -279,7 +279,7 @@ class A2a:
         task.metadata["acp"] = {"sessionId": conversation.id}
         task.status.state = _SUBMITTED if conversation.requests > 1 else _WORKING
         task.status.timestamp.GetCurrentTime()
-        run = self.running[task.id] = TaskTurn(self, agent, principal, task, exchange)
+        run = TaskTurn(self.running, self.stored, self.notifier, agent, principal, task, exchange)
         run.heard(message)
         return run
 

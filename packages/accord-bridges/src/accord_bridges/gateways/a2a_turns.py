@@ -12,7 +12,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from a2a.types import (
@@ -36,7 +36,7 @@ from accord.text import lenient_json
 from accord.types.content import AudioContent
 from accord.types.diffs import git_patch
 from accord.types.tool_calls import Diff
-from accord_bridges.gateways.a2a_tasks import FINAL, agent_message
+from accord_bridges.gateways.a2a_tasks import FINAL, Notifier, StoredTasks, agent_message
 from accord_bridges.gateways.openai_forms import failure, image_type, permission_arguments
 from accord_bridges.gateways.turns import (
     CallerForm,
@@ -45,9 +45,6 @@ from accord_bridges.gateways.turns import (
     Exchange,
     Happening,
 )
-
-if TYPE_CHECKING:
-    from accord_bridges.gateways.a2a import A2a
 
 log: logging.Logger = logging.getLogger("accord.gateway")
 
@@ -67,17 +64,28 @@ _CHARS = 20_000  # of the text of a question
 
 
 class TaskTurn:
-    """A task whose turn runs, and its subscribers. `rests` is set while it asks, and at its end."""
+    """A task whose turn runs, and its subscribers. `rests` is set while it asks, and at its end.
+
+    It is in `running` until its turn has ended.
+    """
 
     def __init__(
-        self, a2a: A2a, agent: str, principal: Principal, task: Task, exchange: Exchange
+        self,
+        running: dict[str, TaskTurn],
+        stored: StoredTasks,
+        notifier: Notifier,
+        agent: str,
+        principal: Principal,
+        task: Task,
+        exchange: Exchange,
     ) -> None:
         self.task = task
         self.exchange = exchange
         self.questions: dict[str, _Question] = {}
         """The questions that the caller has not answered."""
         self.rests = asyncio.Event()
-        self._a2a = a2a
+        running[task.id] = self
+        self._running, self._stored, self._notifier = running, stored, notifier
         self._agent = agent
         self._principal = principal
         self._artifacts: dict[str, Artifact] = {}
@@ -128,7 +136,7 @@ class TaskTurn:
         """Store the task as it is, if it has changed."""
         if self._changed:
             self._changed = False
-            self._a2a.stored.put(self.snapshot(), self._agent, self._principal.name)
+            self._stored.put(self.snapshot(), self._agent, self._principal.name)
 
     def _save_sometimes(self) -> None:
         now = time.monotonic()
@@ -164,11 +172,11 @@ class TaskTurn:
             self._set(TaskState.TASK_STATE_FAILED, [Part(text=text)])
         finally:
             self.rests.set()
-            del self._a2a.running[self.task.id]
+            del self._running[self.task.id]
 
     def _drop_answered(self) -> bool:
         """Forget the questions that others have answered; return whether there were any."""
-        waiting = self._a2a.sessions.waiting
+        waiting = self.exchange.conversation.sessions.waiting
         gone = [question for question in self.questions if question not in waiting]
         for question in gone:
             del self.questions[question]
@@ -301,7 +309,7 @@ class TaskTurn:
         if not quiet:
             self._changed = True
             self.save()
-            self._a2a.notifier.notify(self.task.id, event)
+            self._notifier.notify(self.task.id, event)
         self._emit(event)
 
     def _end(self) -> None:
