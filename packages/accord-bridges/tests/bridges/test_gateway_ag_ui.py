@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx2
 import pytest
@@ -544,7 +544,7 @@ async def test_permission_that_a_person_answers_elsewhere_continues(state: Path)
     async with serving(state) as gate:
         asked = asyncio.Event()
 
-        async def allow(_request: Any) -> str:
+        async def allow(_request: Any) -> Literal["allow"]:
             await asked.wait()
             return "allow"
 
@@ -573,7 +573,7 @@ async def test_form_that_the_caller_cannot_show_is_for_a_person(state: Path) -> 
 async def test_turn_that_goes_on_without_a_reader_ends(state: Path) -> None:
     async with serving(state, answer_s=0.5) as gate:
 
-        async def allow(_request: Any) -> str:
+        async def allow(_request: Any) -> Literal["allow"]:
             return "allow"
 
         session = (await gate.run("say hi")).state["acp"]["sessionId"]

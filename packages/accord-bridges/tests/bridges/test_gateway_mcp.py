@@ -153,7 +153,7 @@ def person(*answers: dict[str, Any] | str) -> Any:
         answer.asked.append(params)  # type: ignore[attr-defined]
         given = left.pop(0)
         if isinstance(given, str):
-            return types.ElicitResult(action=given)
+            return types.ElicitResult(action=given)  # type: ignore[arg-type]
         return types.ElicitResult(action="accept", content=given)
 
     answer.asked = []  # type: ignore[attr-defined]
@@ -172,7 +172,7 @@ async def test_answer_has_progress_text_files_and_session(state: Path, era: str)
     async with serving(state, approvals=allowing) as gate, gate.client(era) as client:
         result = await client.call_tool(
             "ask",
-            {"agent": "painter", "prompt": "plan paint\npicture\nsay one\nedit\npid"},
+            {"agent": "painter", "prompt": "steps paint\npicture\nsay one\nedit\npid"},
             progress_callback=progress,
         )
         first = found(result)
@@ -201,7 +201,7 @@ async def test_answer_has_progress_text_files_and_session(state: Path, era: str)
         assert uri in [str(one.uri) for one in (await client.list_resources()).resources]
         [transcript] = (await client.read_resource(uri)).contents
         assert isinstance(transcript, types.TextResourceContents)
-        assert "plan paint" in transcript.text
+        assert "steps paint" in transcript.text
         assert "Edit notes" in transcript.text
         # Slash commands.
         [mine, _] = (await client.list_prompts()).prompts
@@ -247,13 +247,13 @@ async def test_forms_go_to_the_person_or_to_the_tool_answer(state: Path, era: st
     async with serving(state) as gate:
         who = person({"colour": "red", "count": 2}, "decline")
         async with gate.client(era, elicitation_callback=who) as client:
-            assert (await ask(client, "form"))["text"] == "2 red"
-            assert (await ask(client, "form"))["text"] == "declined"
+            assert (await ask(client, "colour"))["text"] == "2 red"
+            assert (await ask(client, "colour"))["text"] == "declined"
         assert who.asked[0].message == "The agent painter asks: Which colour?"
         schema = who.asked[0].requested_schema["properties"]["colour"]
         assert {one["const"] for one in schema["oneOf"]} == {"red", "blue"}
         async with gate.client(era) as client:
-            asked = await ask(client, "form")
+            asked = await ask(client, "colour")
             assert asked["state"] == "input_required"
             session = asked["session"]
             [question] = asked["questions"]
@@ -272,7 +272,7 @@ async def test_forms_go_to_the_person_or_to_the_tool_answer(state: Path, era: st
             assert found(await client.call_tool("answer", given))["text"] == "1 blue"
             late = await client.call_tool("answer", given)
             assert "open are: none" in text_of(late)
-            await ask(client, "form", session=session)
+            await ask(client, "colour", session=session)
             declined = await client.call_tool("answer", {"session": session})
             assert found(declined)["text"] == "declined"
 
@@ -322,7 +322,7 @@ async def test_caller_that_cancels_ends_its_turn(state: Path, era: str) -> None:
 
         async with gate.client(era, elicitation_callback=never) as client:
             session = (await ask(client, "say x"))["session"]
-            for prompt in ("wait", "begin work\nwait", "edit", "form"):
+            for prompt in ("wait", "begin work\nwait", "edit", "colour"):
                 begun.clear()
                 arguments = {"prompt": prompt, "session": session}
                 asking = asyncio.create_task(
@@ -333,7 +333,7 @@ async def test_caller_that_cancels_ends_its_turn(state: Path, era: str) -> None:
                         await begun.wait()
                 asking.cancel()
                 await asyncio.wait([asking])
-                if era == "legacy" or prompt not in ("edit", "form"):
+                if era == "legacy" or prompt not in ("edit", "colour"):
                     await gate.idle()
                 # In the other era nobody is connected while the person thinks.
                 assert (await ask(client, "say next", session=session))["text"] == "next"

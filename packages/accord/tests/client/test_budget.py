@@ -251,7 +251,7 @@ class Reporter(Model):
 
     def __init__(self, way: Way, seed: int, limit: float) -> None:
         super().__init__()
-        self.reports = frozenset[str]() if way == "never" else Model.reports
+        self.reports = frozenset[Any]() if way == "never" else Model.reports
         self.limit = limit
         self.above = 0  # requests that began when the limit was reached
         self._way = way
@@ -369,8 +369,8 @@ async def test_an_agent_that_reports_nothing_is_refused_unless_it_is_named() -> 
 
 async def test_a_turn_of_two_prompts_is_counted_once() -> None:
     """The agent joins a second prompt (R-PROMPT-24): one state ends both, with one report."""
-    budget, options = Budget(tokens=500), {"unmetered": ["raw"]}
-    async with agent_by_hand(2, budget=budget, **options) as (agent, raw):
+    budget = Budget(tokens=500)
+    async with agent_by_hand(2, budget=budget, unmetered=["raw"]) as (agent, raw):
         session = await opened(agent, raw)
         async with session.prompt("one") as turn:
             raw.answer((await raw.get())["id"], {"messageId": "u1"})

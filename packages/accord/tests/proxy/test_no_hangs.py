@@ -10,7 +10,7 @@ import pytest
 
 from accord import Proxy, ProxyTurn, chain, component, v1
 from accord.proxy.conductor import conduct
-from accord.proxy.handlers import OrderedStage, TypedStage
+from accord.proxy.handlers import ProxyStage, TypedStage
 from accord.proxy.stage import PassingLanes, Release
 from accord.testing import Recorder
 from accord.transports.base import Transport
@@ -119,7 +119,7 @@ async def test_every_part_of_a_stage_is_closed_even_if_one_cannot_be() -> None:
         closed.append("second")
 
     stage = Says().stage()
-    assert isinstance(stage, OrderedStage)
+    assert isinstance(stage, ProxyStage)
     stage.on_close += [fail, close]
     with pytest.raises(RuntimeError):
         await stage.aclose()
