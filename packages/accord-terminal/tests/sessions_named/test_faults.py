@@ -141,3 +141,13 @@ def test_other_systems_get_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(sys, "platform", "win32")
     with pytest.raises(StoreError, match="Windows"):
         state_folder()
+
+
+def test_half_of_a_surrogate_pair_does_not_lose_other_entries(machine: Machine) -> None:
+    path = machine.base / "j.jsonl"
+    journal = Journal(path)
+    journal.collect(queued("one"))
+    journal.append(queued("two \ud83d"))
+    journal.close()
+    texts = [getattr(entry, "text", "") for entry in JournalReader(path).new_entries()]
+    assert texts == ["one", "two \ufffd"]

@@ -94,3 +94,31 @@ async def test_what_json_cannot_hold_is_refused_and_changes_nothing(tmp_path: Pa
         with pytest.raises(Exception, match="Internal error"):
             await ask(session, "fail")
         assert await ask(session, "two") == "one two"
+
+
+async def test_after_a_cancelled_call_the_next_value_is_stored_whole(tmp_path: Path) -> None:
+    """What was cancelled may be stored or not: memory and store agree again."""
+    path = tmp_path / "sessions.sqlite3"
+
+    class Forgetful(_Counts):
+        async def prompt(self, turn: Turn) -> None:
+            session = turn.session
+            if turn.text == "cancelled":
+                task = asyncio.create_task(session.remember([{"text": "summary"}]))
+                await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.wait([task])
+                known = session.remembered
+                await session.remember([*known, {"text": "d"}])
+                await turn.say(" ".join(each["text"] for each in session.remembered))
+            else:
+                await super().prompt(turn)
+
+    async with connect(Forgetful(SqliteStore(path))) as agent:
+        session = await agent.new_session(tmp_path)
+        for text in ("a", "b"):
+            await ask(session, text)
+        said = await ask(session, "cancelled")
+    async with connect(_Counts(SqliteStore(path))) as agent:
+        loaded = await agent.load_session(session.id, tmp_path)
+        assert await ask(loaded, "e") == f"{said} e"

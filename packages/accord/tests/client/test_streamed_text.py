@@ -228,3 +228,15 @@ def test_other_frames_do_not_take_the_fast_path() -> None:
     for frame in odd:
         assert list(reader.take([_say("a"), frame, _say("b")])) == [frame, _say("b")]
     assert receiver.texts == ["a"] * len(odd)
+
+
+@BOTH
+async def test_half_of_a_surrogate_pair_at_the_end_of_a_part_loses_nothing(version: int) -> None:
+    """An agent that splits an emoji into two chunks is read to the end of its turn."""
+    halves = ("\ud83d", "\ude00")
+    events, turn = await events_of(
+        version, [*(chunk("a") for _ in range(15)), *map(chunk, halves), chunk("rest")], [18]
+    )
+    assert events
+    assert turn.text.startswith("a" * 15)
+    assert turn.text.endswith("rest")

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
 from accord.types.session import TokenUsage
 from accord_terminal.sessions.records import (
@@ -189,6 +189,25 @@ _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
 
 
+def _line(entry: Entry) -> bytes:
+    try:
+        return _encoder.encode(entry) + b"\n"
+    except UnicodeEncodeError:  # half of a surrogate pair, which readers would refuse
+        fields = {name: _whole(getattr(entry, name)) for name in entry.__struct_fields__}
+        return _encoder.encode(structs.replace(entry, **fields)) + b"\n"
+
+
+def _whole(value: Any) -> Any:
+    """Return texts with replacement characters for halves of surrogate pairs."""
+    match value:
+        case str():
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        case tuple():
+            return tuple(map(_whole, cast("tuple[Any, ...]", value)))
+        case _:
+            return value
+
+
 class JournalReader:
     """Reads the entries of a journal that another process may be writing."""
 
@@ -292,7 +311,7 @@ class Journal:
         lines: list[bytes] = []
         for entry in entries:
             entry.at = entry.at or at  # an imported one has its time
-            lines.append(_encoder.encode(entry) + b"\n")
+            lines.append(_line(entry))
         if len(lines) > 1:
             with suppress(JournalError):
                 self._write(b"".join(lines))
@@ -353,7 +372,9 @@ class Journal:
         os.fsync(self._fd)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, whose entries survive a power failure if the disk allows it."""
+        with suppress(OSError):
+            self.sync()
         os.close(self._fd)
 
 

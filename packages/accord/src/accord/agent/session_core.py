@@ -270,6 +270,8 @@ class BatchedOutput(StoredOutput):
             for task in unfinished:
                 log.error("! updates of a session could not be stored before it was closed")
                 task.cancel()
+        if self._error is not None:
+            log.error("! what a session has said was not stored or sent: %s", self._error)
         await super().release()
 
     def _raise_error(self) -> None:
@@ -376,20 +378,30 @@ class StoredText:
 
     def deliver_now(self, texts: Iterable[str]) -> bool:
         """Send chunks that are stored; return whether the sender must wait before the next."""
-        must_wait = False
+        must_wait, error = False, None
         for text in texts:
-            must_wait = self._stream.send(text) or must_wait
+            try:
+                must_wait = self._stream.send(text) or must_wait
+            except Exception as exc:  # noqa: BLE001  # such as one that is too large; others follow
+                error = exc
+        if error is not None:
+            raise error
         return must_wait
 
     async def deliver(self, texts: Iterable[str]) -> None:
         """Send chunks that are stored."""
-        stream = self._stream
+        stream, error = self._stream, None
         for text in texts:
-            must_wait = stream.send(text)
-            if must_wait is None:
-                await self._send(text)
-            elif must_wait:
-                await stream.wait()
+            try:
+                must_wait = stream.send(text)
+                if must_wait is None:
+                    await self._send(text)
+                elif must_wait:
+                    await stream.wait()
+            except Exception as exc:  # noqa: BLE001  # as above
+                error = exc
+        if error is not None:
+            raise error
 
 
 async def _send(send: Send, context: Context | None) -> None:
@@ -480,6 +492,7 @@ class SessionCore:
         self._read_history = read_history
         self._count = first_number
         self.remembered: Any = remembered  # by the agent, as JSON
+        self._is_remembered = True  # the store has this value, as far as is known
         self._role: MessageRole | None = None
         self._message_id = ""
         self._chunks = 0  # of the current message
@@ -604,10 +617,10 @@ class SessionCore:
     async def remember(self, value: Any) -> None:
         """Store what `remembered` gives from now on; of a list, only what is new is written."""
         before = self.remembered
-        if value == before:
+        if value == before and self._is_remembered:
             return
         new, keep = value, 0
-        if isinstance(value, list) and isinstance(before, list):
+        if self._is_remembered and isinstance(value, list) and isinstance(before, list):
             known, wanted = cast("list[Any]", before), cast("list[Any]", value)
             keep = next(
                 (n for n, (a, b) in enumerate(zip(known, wanted, strict=False)) if a != b),
@@ -617,10 +630,14 @@ class SessionCore:
         # A copy: the caller may change what it has given.
         update = Remembered(msgspec.json.decode(encode(new)), keep or None)
         self.remembered = update.after(before)  # at once: another call continues from here
+        self._is_remembered = True
         try:
             await self.store_update(update)
-        except BaseException:
-            self.remembered = before
+        except BaseException as exc:
+            # It may be stored nevertheless, or not: the next value is written as a whole.
+            self._is_remembered = False
+            if isinstance(exc, Exception):
+                self.remembered = before
             raise
 
     def _check_open(self) -> None:

@@ -5,7 +5,7 @@ Each update is sent, and may be stored.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from msgspec import UNSET, Struct, UnsetType, field
 
@@ -211,7 +211,8 @@ class Remembered(Struct, frozen=True, omit_defaults=True, tag="remembered"):
 
     def after(self, before: Any) -> Any:
         """Return what is remembered after this, given what was before."""
-        return self.value if self.keep is None else [*before[: self.keep], *self.value]
+        known: list[Any] = cast("list[Any]", before) if isinstance(before, list) else []
+        return self.value if self.keep is None else [*known[: self.keep], *self.value]
 
 
 Update: TypeAlias = (

@@ -425,17 +425,19 @@ class Connection:
             for frame in frames:
                 observer("received", frame)
         self.outbox.defer_flush()
-        while frames:
-            if self._held is None and not self._lanes.by_key:
-                frames = self.streamed_text.take(frames)
-            # A stream of text is recognized within one read, after the first part of it.
-            part, frames = frames[:_PART_FRAMES], frames[_PART_FRAMES:]
-            self._handle_frames(part)
-            self.streamed_text.search(part)
-        if self.peer.rejected_bytes:
-            self._count_rejected()
-        self.flow.after_reading()
-        self.outbox.flush()
+        try:
+            while frames:
+                if self._held is None and not self._lanes.by_key:
+                    frames = self.streamed_text.take(frames)
+                # A stream of text is recognized within one read, after the first part of it.
+                part, frames = frames[:_PART_FRAMES], frames[_PART_FRAMES:]
+                self._handle_frames(part)
+                self.streamed_text.search(part)
+            if self.peer.rejected_bytes:
+                self._count_rejected()
+        finally:
+            self.flow.after_reading()
+            self.outbox.flush()
 
     def _handle_frames(self, frames: Sequence[Frame]) -> None:
         for event in self.peer.receive(frames):

@@ -264,7 +264,10 @@ class StreamedText:
         self._skipped = 0
         self._skip = min(2 * self._skip + 1, _MAX_SKIPPED)
         frame = bytes(frames[-1])
-        text = _encode_text(offered.text)
+        try:
+            text = _encode_text(offered.text)
+        except UnicodeEncodeError:  # half of a surrogate pair
+            return
         head, found, tail = frame.rpartition(text)
         if not found or not tail:
             return

@@ -87,6 +87,7 @@ class Owner(OwnerState):
         self._turn: ClientTurn | None = None  # the running one
         self._cancelling: asyncio.Task[None] | None = None
         self._steers: set[asyncio.Task[Any]] = set()
+        self._syncing: asyncio.Future[None] | None = None
         self._steer_order = asyncio.Lock()
         self._said: list[tuple[tuple[ContentBlock, ...], str]] = []  # in the turn, and by whom
         self._steered: tuple[Client, Steered] | None = None  # at the agent, which has not answered
@@ -394,8 +395,9 @@ class Owner(OwnerState):
             self.queue.done()
             prompt.end(ended)
             # In a thread: the clients, which have seen the entries, do not wait for the disk.
-            syncing = asyncio.get_running_loop().run_in_executor(None, self.journal.sync)
-            syncing.add_done_callback(_log_sync)
+            loop = asyncio.get_running_loop()
+            self._syncing = loop.run_in_executor(None, self.journal.sync)
+            self._syncing.add_done_callback(_log_sync)
             self._watch_idle()
             if ended.code == AuthRequired.default_code and self._can_restart():
                 self.stop("the agent needs a login, and is started again after it")  # R-AUTH-18
@@ -566,6 +568,8 @@ class Owner(OwnerState):
             async with asyncio.timeout(_DRAIN_S):
                 for client in tuple(self.clients):
                     await client.wait_for(self.journal.last)
+        if self._syncing is not None:
+            await asyncio.wait([self._syncing], timeout=_DRAIN_S)
 
 
 def _subagent(parent: SessionView, session_id: str, levels: int) -> SubagentSession | None:
