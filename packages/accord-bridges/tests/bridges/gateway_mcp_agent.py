@@ -28,10 +28,10 @@ class Asker(Caller):
         for line in turn.text.split("\n"):
             command, _, rest = line.strip().partition(" ")
             match command:
-                case "form":
+                case "colour":
                     found = await turn.elicit_form(Colour, "Which colour?")
                     await turn.say("declined" if found is None else f"{found.count} {found.colour}")
-                case "plan":
+                case "steps":
                     await turn.plan(
                         [PlanEntry("look", "completed"), PlanEntry(rest, "in_progress")]
                     )
