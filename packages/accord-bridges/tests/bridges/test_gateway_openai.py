@@ -492,3 +492,30 @@ async def test_turns_end_while_the_gateway_drains(state: Path) -> None:
         gate.stop.request()
         count = sum([1 async for chunk in chunks if chunk.choices[0].delta.content])
         assert count == 3_001
+
+
+# Who may do what.
+
+
+async def test_session_follows_the_rules_of_the_gateway_that_runs_it(state: Path) -> None:
+    async with serving(state, approvals=Approvals(yes=True)) as gate:
+        first = await gate.ask("edit")
+        assert first.choices[0].message.content == "allowed"
+        here: Any = {"extra_headers": {"Acp-Session-Id": first.acp["session_id"]}}
+        # Its owner lives on, with the rules that it was started with.
+        async with serving(state) as strict:
+            assert await strict.text("edit", **here) == "rejected"
+        async with asyncio.timeout(20):
+            while has_owner(first.acp["session_id"]):
+                await asyncio.sleep(0)
+    async with serving(state, approvals=Approvals(deny=("edit",))) as strict:
+        assert await strict.text("edit", **here) == "rejected"
+        record = Store().read(first.acp["session_id"])
+        assert record.approvals == Approvals(deny=("edit",))
+    (state / "other").mkdir()
+    for settings in ({"cwd": state / "other"}, {"scratch": True}):
+        async with serving(state, **settings) as other:
+            with pytest.raises(openai.PermissionDeniedError, match="is not allowed here"):
+                await other.ask("edit", **here)
+    async with serving(state, cwd=state / "other", roots=(state,)) as other:
+        assert await other.text("say here", **here) == "here"

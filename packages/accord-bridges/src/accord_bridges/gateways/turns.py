@@ -311,7 +311,7 @@ class _Link:
     """A connection to the owner of a session; its task leaves it in the end."""
 
     def __init__(self, conversation: Conversation) -> None:
-        self.answers: tuple[bool, bool, bool] = (False, False, False)  # see `connected`
+        self.answers: tuple[bool, bool, bool] | None = None  # see `connected`
         self._conversation = conversation
         self._ready: asyncio.Future[SharedSession] = asyncio.get_running_loop().create_future()
         self._stop = asyncio.Event()
@@ -349,6 +349,7 @@ class _Link:
         conversation = self._conversation
         store = conversation.sessions.store
         try:
+            conversation.renew_rules()
             async with conversation.sessions.starting(conversation.record.agent):
                 opened = await transport_to(conversation.record, store)
             record = conversation.record = store.read(conversation.id)
@@ -356,7 +357,6 @@ class _Link:
                 record,
                 opened,
                 client_name="gateway",
-                decides=self.answers[0],
                 follows="own",
                 permissions=conversation.decide,
                 on_elicit_form=conversation.fill,
@@ -456,16 +456,25 @@ class Conversation:
             self._link = _Link(self)
             shared = await self._link.ready()
         if (answers := (decides, fills, visits)) != self._link.answers:
+            rules = self.sessions.settings.approvals
             settings = {
                 "name": "gateway",
                 "decides": decides,
                 "fills": fills,
                 "visits": visits,
                 "follows": "own",
+                # Not those of the session: it may be older than the rules of this gateway.
+                "approvals": {"allow": rules.allow, "deny": rules.deny, "yes": rules.yes},
             }
             await shared.agent.call_extension(f"{CALL}client", settings)
             self._link.answers = answers
         return shared
+
+    def renew_rules(self) -> None:
+        """Give the next owner the rules of this gateway, for what the agent does between turns."""
+        approvals = self.sessions.settings.approvals
+        if self.record.approvals != approvals and not has_owner(self.id):
+            self.record = self.sessions.store.change(self.id, approvals=approvals)
 
     async def decide(self, request: PermissionRequest) -> Decision:
         """Decide a permission request of the running turn."""
@@ -597,7 +606,8 @@ class AgentSessions:
     def find(self, session_id: str, principal: Principal) -> Conversation:
         """Return the conversation of a session.
 
-        Raises `GatewayError` if there is none that was made here for this principal (R-SEC-05).
+        Raises `GatewayError` if there is none that was made here for this principal (R-SEC-05),
+        or it works in a directory that the settings do not allow any more.
         """
         found = self._open.get(session_id)
         try:
@@ -621,7 +631,35 @@ class AgentSessions:
                 status=404,
                 code="session_not_found",
             )
-        return found or self._keep(Conversation(self, record))
+        if found is not None:
+            return found
+        if not self._is_allowed(record):
+            raise GatewayError(
+                f"The session {session_id} works in a directory that is not allowed here",
+                status=403,
+                code="directory_not_allowed",
+            )
+        return self._keep(Conversation(self, record))
+
+    def _is_allowed(self, record: Record) -> bool:
+        """Whether a session of now could work where this one does."""
+        settings, real = self.settings, Path(record.cwd).resolve()
+        if any(real.is_relative_to(root.resolve()) for root in settings.roots):
+            return True
+        if settings.scratch:
+            return real.parent == self.folder.resolve()
+        return real == settings.cwd.resolve()
+
+    def waiting_for(self, call_id: str, principal: Principal) -> Exchange | None:
+        """Return the exchange that waits for this call's result, if it is of this principal."""
+        exchange = self.waiting.get(call_id)
+        if exchange is None or not exchange.is_open(call_id):
+            return None
+        try:
+            self.find(exchange.conversation.id, principal)
+        except GatewayError:
+            return None
+        return exchange
 
     def made_for(self, principal: Principal, limit: int) -> list[Record]:
         """Return the sessions that were made here for a principal, those used last first."""
@@ -631,7 +669,7 @@ class AgentSessions:
         ):
             with suppress(SessionsError):
                 record = self.store.read(session_id)
-                if not record.closed:
+                if not record.closed and self._is_allowed(record):
                     found.append(record)
             if len(found) == limit:
                 break
@@ -833,8 +871,10 @@ class _Heads:
 
     def put(self, session: str, agent: str, principal: str, head: bytes) -> None:
         self._database.execute(
-            "INSERT OR REPLACE INTO heads VALUES (?, ?, ?, ?,"
-            " (SELECT coalesce(max(at), 0) + 1 FROM heads))",
+            "INSERT INTO heads (session, agent, principal, head, at) VALUES (?, ?, ?, ?,"
+            " (SELECT coalesce(max(at), 0) + 1 FROM heads))"
+            " ON CONFLICT (session) DO UPDATE SET"
+            " agent = excluded.agent, head = excluded.head, at = excluded.at",
             (session, agent, principal, head),
         )
         self._puts += 1
