@@ -113,7 +113,9 @@ class OpenAiChat:
             raise GatewayError(f"n: expected 1, got {body.n}: agents give one answer", param="n")
         agent, model = agent_and_model(self._sessions, body.model)
         output = JsonOutput.of(body.response_format, "response_format")
-        exchange = self._returned(request, body) or await self._started(request, body, agent, model, output)
+        exchange = self._returned(request, body) or await self._started(
+            request, body, agent, model, output
+        )
         reply = _Reply(self, request, body, exchange, agent, output)
         async with request.until_gone(exchange.cancel):
             await (reply.stream() if body.stream else reply.whole())
@@ -174,6 +176,7 @@ class OpenAiChat:
             raise GatewayError("messages: expected text of the user", param="messages")
         functions = [tool.function for tool in body.tools or () if tool.function is not None]
         tools, asks = caller_tools(functions, body.tool_choice)
+        conversation.move_on()
         return conversation.start(content, tools=tools, asks=asks)
 
     def remember(self, request: Request, body: _Chat, exchange: Exchange, said: str) -> None:

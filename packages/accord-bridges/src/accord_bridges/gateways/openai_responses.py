@@ -199,6 +199,7 @@ class OpenAiResponses:
             if tool.type == "function"
         ]
         tools, asks = caller_tools(functions, body.tool_choice)
+        conversation.move_on()
         return conversation.start(content, tools=tools, asks=asks)
 
     def _conversation(self, request: Request, body: _Create) -> Conversation | None:
