@@ -29,7 +29,7 @@ class Caller(Agent):
 
     store = SqliteStore(os.environ.get("CALLER_STORE", "sessions.db"))
     unstable = True
-    mcp_transports = frozenset({"stdio"})
+    mcp_transports = frozenset(os.environ.get("CALLER_MCP", "stdio").split())
     prompt_capabilities = frozenset({"image", "resource"})
 
     async def open_session(self, session: Session) -> None:

@@ -15,10 +15,12 @@ import httpx2
 import pytest
 from msgspec.structs import replace
 
-from accord.remote.access import Access, Principal
+from accord import Text
+from accord.remote.access import Access, Principal, RemoteRequest
 from accord.remote.server import ServerOptions, Stop, run_server
 from accord_bridges.gateways import gateway
-from accord_bridges.gateways.turns import AgentSessions, GatewaySettings
+from accord_bridges.gateways.caller_tools import CallerTool
+from accord_bridges.gateways.turns import AgentSessions, GatewayError, GatewaySettings
 from accord_terminal.sessions.named import open_session
 from accord_terminal.sessions.records import Approvals, Store, has_owner
 from accord_terminal.toolkit.agent_names import AgentEntry, NamedAgent
@@ -78,14 +80,14 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @asynccontextmanager
 async def serving(
-    state: Path, port: int = 0, drain_s: float = 0, **settings: Any
+    state: Path, port: int = 0, drain_s: float = 0, access: Access | None = None, **settings: Any
 ) -> AsyncGenerator[Gateway, None]:
     argv = (sys.executable, str(AGENT))
     named = NamedAgent(
         name="caller", argv=argv, source="command line", entry=AgentEntry(command=list(argv))
     )
     decided = replace(GatewaySettings(cwd=state / "work", idle_s=30), **settings)
-    app = gateway({"caller": named}, Access(token=TOKEN), decided)
+    app = gateway({"caller": named}, access or Access(token=TOKEN), decided)
     stop = Stop()
     listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     server = asyncio.create_task(
@@ -492,3 +494,197 @@ async def test_turns_end_while_the_gateway_drains(state: Path) -> None:
         gate.stop.request()
         count = sum([1 async for chunk in chunks if chunk.choices[0].delta.content])
         assert count == 3_001
+
+
+# Who may do what.
+
+
+async def test_session_follows_the_rules_of_the_gateway_that_runs_it(state: Path) -> None:
+    async with serving(state, approvals=Approvals(yes=True)) as gate:
+        first = await gate.ask("edit")
+        assert first.choices[0].message.content == "allowed"
+        here: Any = {"extra_headers": {"Acp-Session-Id": first.acp["session_id"]}}
+        # Its owner lives on, with the rules that it was started with.
+        async with serving(state) as strict:
+            assert await strict.text("edit", **here) == "rejected"
+        async with asyncio.timeout(20):
+            while has_owner(first.acp["session_id"]):
+                await asyncio.sleep(0)
+    async with serving(state, approvals=Approvals(deny=("edit",))) as strict:
+        assert await strict.text("edit", **here) == "rejected"
+        record = Store().read(first.acp["session_id"])
+        assert record.approvals == Approvals(deny=("edit",))
+    (state / "other").mkdir()
+    for settings in ({"cwd": state / "other"}, {"scratch": True}):
+        async with serving(state, **settings) as other:
+            with pytest.raises(openai.PermissionDeniedError, match="is not allowed here"):
+                await other.ask("edit", **here)
+    async with serving(state, cwd=state / "other", roots=(state,)) as other:
+        assert await other.text("say here", **here) == "here"
+
+
+async def test_call_is_answered_by_its_own_principal_only(state: Path) -> None:
+    def log_in(request: RemoteRequest) -> Principal:
+        return Principal(request.headers["authorization"][0])
+
+    async with serving(state, access=Access(authenticate=log_in)) as gate:
+        asked = await gate.ask("call lookup {}", tools=[LOOKUP])
+        [call] = asked.choices[0].message.tool_calls
+        result = {"role": "tool", "tool_call_id": call.id, "content": "<a>"}
+        output: Any = [{"type": "function_call_output", "call_id": call.id, "output": "<a>"}]
+        other = openai.AsyncOpenAI(base_url=f"{gate.url}/v1", api_key="another", max_retries=0)
+        async with other:
+            with pytest.raises(openai.ConflictError, match="is not open"):
+                await other.chat.completions.create(model="caller", messages=[result])
+            with pytest.raises(openai.ConflictError, match="is not open"):
+                await other.responses.create(model="caller", input=output)
+        # Each of two turns gets the result of its own call.
+        again = await gate.ask("call lookup {}", tools=[LOOKUP])
+        [second] = again.choices[0].message.tool_calls
+        first, _ = gate.sessions.waiting.values()
+        more = {"role": "tool", "tool_call_id": second.id, "content": "<b>"}
+        answer = await gate.ask(result, more, tools=[LOOKUP])
+        assert answer.choices[0].message.content == "<b>"
+        async with asyncio.timeout(10):
+            await first.wait_ended()
+        assert first.stop_reason == "end_turn"
+
+
+async def test_session_stays_with_its_principal(state: Path) -> None:
+    async with serving(state) as gate:
+        one, other = Principal("one"), Principal("other")
+        conversation = await gate.sessions.new("caller", one)
+        gate.sessions.remember(conversation, "caller", other, b"head")
+        assert gate.sessions.find(conversation.id, one) is conversation
+        with pytest.raises(GatewayError, match="Unknown session"):
+            gate.sessions.find(conversation.id, other)
+
+
+async def test_turns_that_wait_do_not_begin_when_the_gateway_ends(state: Path) -> None:
+    async with serving(state, turns=1) as gate:
+        stream = await gate.ask("wait", stream=True)
+        session = stream.response.headers["acp-session-id"]
+        token = Principal("test", all_sessions=True)
+        conversation = gate.sessions.find(session, token)
+        elsewhere = await gate.sessions.new("caller", token)
+        waiting = [conversation.start(["wait"]), elsewhere.start(["wait"])]
+        gate.stop.request()
+        async with asyncio.timeout(20):
+            await asyncio.gather(*(one.wait_ended() for one in waiting))
+        assert not conversation.requests
+        assert not elsewhere.requests
+        with pytest.raises(GatewayError, match="The gateway ends"):
+            conversation.start(["say late"])
+
+
+# Bounds.
+
+
+async def test_caller_that_is_asked_does_not_hold_back_other_turns(state: Path) -> None:
+    async with serving(state, turns=1) as gate:
+        asked = await gate.ask("call lookup {}", tools=[LOOKUP])
+        assert await gate.text("say other") == "other"
+        stream = await gate.ask("wait", stream=True)
+        async for chunk in stream:
+            if chunk.choices[0].delta.content == "waiting":
+                break
+        [call] = asked.choices[0].message.tool_calls
+        result = {"role": "tool", "tool_call_id": call.id, "content": "<a>"}
+        resumed = asyncio.create_task(gate.text(result, tools=[LOOKUP]))
+        [exchange] = gate.sessions.waiting.values()
+        async with asyncio.timeout(20):
+            while exchange.is_open(call.id):
+                await asyncio.sleep(0)
+        assert not exchange.has_ended  # the other turn has the only slot
+        await stream.close()
+        assert await resumed == "<a>"
+        assert await gate.text("say free") == "free"
+
+
+async def test_requests_of_all_sessions_are_bounded(state: Path) -> None:
+    async with serving(state, turns=1, waiting=0) as gate:
+        streams = [asyncio.create_task(gate.ask("wait", stream=True)) for _ in range(4)]
+        async with asyncio.timeout(20):
+            while gate.sessions.running_turns < 4:
+                await asyncio.sleep(0)
+        count = len([*Store()])
+        with pytest.raises(openai.RateLimitError) as refused:
+            await gate.ask("say more")
+        assert refused.value.code == "gateway_busy"
+        assert refused.value.response.headers["retry-after"] == "1"
+        assert len([*Store()]) == count, "a refused request leaves no session"
+        for stream in streams:
+            stream.cancel()
+        await asyncio.wait(streams)
+
+
+async def test_agents_that_are_not_used_end_for_others(state: Path) -> None:
+    async with serving(state, agents=2) as gate:
+        first = await gate.ask("pid")
+        session = first.acp["session_id"]
+        for _ in range(3):
+            await gate.ask("say one")
+        async with asyncio.timeout(20):
+            while sum(has_owner(record.id) for record in Store()) > 2:
+                await asyncio.sleep(0)
+        assert not has_owner(session)
+        later = await gate.ask("pid", first.choices[0].message.content, "pid")
+        assert later.acp["session_id"] == session
+        assert later.choices[0].message.content != first.choices[0].message.content
+
+
+# The tools of callers.
+
+
+async def test_other_tools_are_seen_and_do_not_change_the_running_turn(state: Path) -> None:
+    other = {"type": "function", "function": {**LOOKUP["function"], "name": "other"}}
+    async with serving(state) as gate:
+        asked = await gate.ask("tools\ncall lookup {}\nsay .\ncall lookup {}", tools=[LOOKUP])
+        here: Any = {"extra_headers": {"Acp-Session-Id": asked.acp["session_id"]}}
+        token = Principal("test", all_sessions=True)
+        conversation = gate.sessions.find(asked.acp["session_id"], token)
+        queued = conversation.start(["tools"], tools=[CallerTool("other")])
+        text = asked.choices[0].message.content
+        for _ in range(2):
+            [call] = asked.choices[0].message.tool_calls
+            result = {"role": "tool", "tool_call_id": call.id, "content": "<a>"}
+            asked = await gate.ask(result, tools=[LOOKUP])
+            text += asked.choices[0].message.content or ""
+        assert text == "lookup<a>.<a>"
+        said = [
+            item.text async for found in queued.happenings() for item in found if type(item) is Text
+        ]
+        assert "".join(said) == "other"
+        assert await gate.text("tools", tools=[other, LOOKUP], **here) == "lookup other"
+        pid = await gate.text("pid", **here)
+        assert await gate.text("pid", tools=[other, LOOKUP], **here) == pid, "it knows them"
+
+
+async def test_agent_without_stdio_servers_fails_requests_with_tools_alone(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALLER_MCP", "")
+    async with serving(state) as gate:
+        first = await gate.ask("say one")
+        here: Any = {"extra_headers": {"Acp-Session-Id": first.acp["session_id"]}}
+        with pytest.raises(openai.APIStatusError, match="stdio"):
+            await gate.ask("say two", tools=[LOOKUP], **here)
+        assert await gate.text("say three", **here) == "three"
+
+
+async def test_message_without_the_results_cancels_the_turn_that_waits_for_them(
+    state: Path,
+) -> None:
+    async with serving(state) as gate:
+        asked = await gate.ask("call lookup {}", tools=[LOOKUP])
+        session = asked.acp["session_id"]
+        assert await gate.text("say on", extra_headers={"Acp-Session-Id": session}) == "on"
+        assert not gate.sessions.waiting
+        tools: Any = [{"type": "function", **LOOKUP["function"]}]
+        first = await gate.client.responses.create(
+            model="caller", input="call lookup {}", tools=tools
+        )
+        more = await gate.client.responses.create(
+            model="caller", input="say on", previous_response_id=first.id
+        )
+        assert more.output_text == "on"

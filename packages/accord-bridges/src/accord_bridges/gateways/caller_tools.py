@@ -42,6 +42,8 @@ class CallerTools:
         self, file: Path, call: Callable[[str, Mapping[str, Any]], Awaitable[object]]
     ) -> None:
         self.offered: Mapping[str, CallerTool] = {}
+        self.seen: Mapping[str, CallerTool] | None = None
+        """The tools that the agent has listed last; None: it has not, since its session opened."""
         self.file = file
         self._call_caller = call
         self._bridge: StdioBridge | None = None
@@ -50,6 +52,17 @@ class CallerTools:
     def is_open(self) -> bool:
         """Whether the tools are served."""
         return self._bridge is not None
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the agent does not know a tool that is offered, or has seen another form of it.
+
+        What is not offered any more may be called in vain: that needs no new session.
+        """
+        seen = self.seen
+        return seen is not None and any(
+            seen.get(tool.name) != tool for tool in self.offered.values()
+        )
 
     async def open(self) -> None:
         """Serve the tools, and write the file."""
@@ -70,6 +83,7 @@ class CallerTools:
         bridge, self._bridge = self._bridge, None
         if bridge is not None:
             await bridge.aclose()
+            self.seen = None
             self._write({})
 
     def _write(self, servers: Mapping[str, Any]) -> None:
@@ -82,6 +96,7 @@ class CallerTools:
     ) -> ListToolsResult:
         from mcp.types import ListToolsResult, Tool
 
+        self.seen = self.offered
         tools = [
             Tool(
                 name=tool.name,

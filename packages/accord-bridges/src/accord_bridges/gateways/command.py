@@ -88,6 +88,14 @@ def _check_rules(
     help="Turns at the same time; others wait.",
 )
 @click.option(
+    "--agents",
+    "most_agents",
+    type=click.IntRange(1),
+    default=_DEFAULTS.agents,
+    show_default=True,
+    help="Agents that stay started. Beyond it, those end that were not used for longest.",
+)
+@click.option(
     "--idle",
     "idle_s",
     type=click.FloatRange(1),
@@ -124,6 +132,7 @@ def command(
     deny_rules: tuple[str, ...],
     allow_everything: bool,
     turns: int,
+    most_agents: int,
     idle_s: float,
     warm: int,
     stdio_mcp: bool,
@@ -152,6 +161,7 @@ def command(
         scratch=scratch,
         approvals=Approvals(allow_rules, deny_rules, allow_everything),
         turns=turns,
+        agents=most_agents,
         idle_s=idle_s,
         warm=warm,
     )

@@ -113,21 +113,21 @@ class OpenAiChat:
             raise GatewayError(f"n: expected 1, got {body.n}: agents give one answer", param="n")
         agent, model = agent_and_model(self._sessions, body.model)
         output = JsonOutput.of(body.response_format, "response_format")
-        exchange = self._returned(body) or await self._started(request, body, agent, model, output)
+        exchange = self._returned(request, body) or await self._started(
+            request, body, agent, model, output
+        )
         reply = _Reply(self, request, body, exchange, agent, output)
         async with request.until_gone(exchange.cancel):
             await (reply.stream() if body.stream else reply.whole())
 
-    def _returned(self, body: _Chat) -> Exchange | None:
-        """Give the results of the caller's tools to the turn that waits for them."""
-        results: list[_Message] = []
-        for message in reversed(body.messages):
-            if message.role != "tool":
-                break
-            results.append(message)
-        exchange = None
-        for message in results:
-            exchange = self._sessions.waiting.get(message.tool_call_id or "")
+    def _returned(self, request: Request, body: _Chat) -> Exchange | None:
+        """Give the results of the caller's tools to the turns that wait; return the last one's."""
+        first = len(body.messages)
+        while first and body.messages[first - 1].role == "tool":
+            first -= 1
+        found: list[tuple[Exchange, _Message]] = []
+        for message in body.messages[first:]:
+            exchange = self._sessions.waiting_for(message.tool_call_id or "", request.principal)
             if exchange is None:
                 raise GatewayError(
                     f"The tool call {message.tool_call_id!r} is not open: its turn has ended."
@@ -136,10 +136,10 @@ class OpenAiChat:
                     code="tool_call_not_open",
                     param="messages",
                 )
-        for message in results:
-            assert exchange is not None
+            found.append((exchange, message))
+        for exchange, message in found:
             exchange.answer(message.tool_call_id or "", answer_of(message.content))
-        return exchange
+        return found[-1][0] if found else None
 
     async def _started(
         self,
@@ -176,6 +176,7 @@ class OpenAiChat:
             raise GatewayError("messages: expected text of the user", param="messages")
         functions = [tool.function for tool in body.tools or () if tool.function is not None]
         tools, asks = caller_tools(functions, body.tool_choice)
+        conversation.move_on()
         return conversation.start(content, tools=tools, asks=asks)
 
     def remember(self, request: Request, body: _Chat, exchange: Exchange, said: str) -> None:

@@ -116,7 +116,7 @@ class OpenAiResponses:
         agent, model = agent_and_model(self._sessions, body.model)
         output = JsonOutput.of(body.text.format if body.text else None, "text.format")
         items = [_Item(content=body.input)] if isinstance(body.input, str) else body.input
-        exchange = self._returned(items)
+        exchange = self._returned(request, items)
         if exchange is None:
             exchange = await self._started(request, body, items, agent, model, output)
         reply = _Reply(self, request, body, exchange, output)
@@ -138,15 +138,14 @@ class OpenAiResponses:
             else:
                 reply.task.add_done_callback(lambda _: self._running.pop(reply.id, None))
 
-    def _returned(self, items: Sequence[_Item]) -> Exchange | None:
-        """Give the results of the caller's tools to the turn that waits for them."""
-        last = len(items)
-        while last and items[last - 1].type == "function_call_output":
-            last -= 1
-        results = items[last:]
-        exchange = None
-        for item in results:
-            exchange = self._sessions.waiting.get(item.call_id)
+    def _returned(self, request: Request, items: Sequence[_Item]) -> Exchange | None:
+        """Give the results of the caller's tools to the turns that wait; return the last one's."""
+        first = len(items)
+        while first and items[first - 1].type == "function_call_output":
+            first -= 1
+        found: list[tuple[Exchange, _Item]] = []
+        for item in items[first:]:
+            exchange = self._sessions.waiting_for(item.call_id, request.principal)
             if exchange is None:
                 raise GatewayError(
                     f"The function call {item.call_id!r} is not open: its turn has ended."
@@ -155,10 +154,10 @@ class OpenAiResponses:
                     code="tool_call_not_open",
                     param="input",
                 )
-        for item in results:
-            assert exchange is not None
+            found.append((exchange, item))
+        for exchange, item in found:
             exchange.answer(item.call_id, answer_of(_content(item.output)))
-        return exchange
+        return found[-1][0] if found else None
 
     async def _started(
         self,
@@ -200,6 +199,7 @@ class OpenAiResponses:
             if tool.type == "function"
         ]
         tools, asks = caller_tools(functions, body.tool_choice)
+        conversation.move_on()
         return conversation.start(content, tools=tools, asks=asks)
 
     def _conversation(self, request: Request, body: _Create) -> Conversation | None:

@@ -85,8 +85,9 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     scratch: bool = False
     approvals: Approvals = Approvals()
     warm: int = 0  # sessions of each agent that are started before they are needed
-    turns: int = 64  # at the same time
+    turns: int = 64  # at the same time; four times as many may wait or ask their callers
     waiting: int = 16  # requests for a session whose turn is running
+    agents: int = 32  # that run; beyond it, those end that were not used for longest
     idle_s: float = 300.0  # an agent without a caller ends
     answer_s: float = 600.0  # for the caller to return what its tool has done
 
@@ -132,11 +133,13 @@ class Exchange:
         conversation: Conversation,
         content: Sequence[ContentBlock],
         *,
+        tools: Sequence[CallerTool] = (),
         asks: bool,
         fills: bool = False,
         visits: bool = False,
     ) -> None:
         self.conversation = conversation
+        self.tools = tools
         self.stop_reason: str | None = None
         self.error: AccordError | None = None
         self.usage: TokenUsage | None = None
@@ -150,8 +153,10 @@ class Exchange:
         self._changed = asyncio.Event()
         self._read = asyncio.Event()
         self._open: dict[str, asyncio.Future[Any]] = {}
+        self._slot = _Slot(conversation.sessions.slots)
         self._has_ended = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name="accord gateway turn")
+        self._task.add_done_callback(self._ended)  # also if it is cancelled before it begins
 
     @property
     def has_ended(self) -> bool:
@@ -208,6 +213,11 @@ class Exchange:
         waiting = self._open.get(call_id)
         return waiting is not None and not waiting.done()
 
+    @property
+    def waits_for_caller(self) -> bool:
+        """Whether the caller has read its calls and questions, and has not answered yet."""
+        return not self._happened and any(map(self.is_open, self._open))
+
     async def wait_closed(self, call_id: str) -> None:
         """Wait until a question needs no answer: somebody has answered, or it was withdrawn."""
         waiting = self._open.get(call_id)
@@ -229,6 +239,7 @@ class Exchange:
         waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._open[call_id] = waiting
         sessions.waiting[call_id] = self
+        self._slot.rest()
         try:
             await self._put(question)
             async with asyncio.timeout(sessions.settings.answer_s):
@@ -240,9 +251,11 @@ class Exchange:
         finally:
             del self._open[call_id]
             del sessions.waiting[call_id]
+            await self._slot.resume()
 
     def cancel(self) -> None:
         """Cancel the turn: nobody waits for it any more."""
+        self._slot.end()
         self._task.cancel()
 
     async def wait_ended(self) -> None:
@@ -252,9 +265,11 @@ class Exchange:
     async def _run(self) -> None:
         conversation = self.conversation
         try:
-            async with conversation.sessions.slots, conversation.order:
+            # In this order: a turn that resumes needs a slot, and holds its session.
+            async with conversation.order, self._slot:
+                conversation.sessions.check_running()
                 conversation.running = self
-                await conversation.prepare()
+                await conversation.prepare(self.tools)
                 await self._prompt()
         except asyncio.CancelledError:
             self.stop_reason = "cancelled"
@@ -265,11 +280,15 @@ class Exchange:
             log.exception("! a turn failed")
             self.error = GatewayError(f"Internal error: {type(error).__name__}", status=500)
         finally:
-            conversation.requests -= 1
             if conversation.running is self:
                 conversation.running = None
-            self._has_ended.set()
-            self._changed.set()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            self.stop_reason = "cancelled"
+        self.conversation.exchanges.discard(self)
+        self._has_ended.set()
+        self._changed.set()
 
     async def _prompt(self) -> None:
         shared = await self.conversation.connected(self._asks, self._fills, self._visits)
@@ -307,11 +326,61 @@ class Exchange:
         return False
 
 
+class _Slot:
+    """One of the turns at the same time; it is free while the turn rests, to ask its caller."""
+
+    def __init__(self, slots: asyncio.Semaphore) -> None:
+        self._slots = slots
+        self._taking = asyncio.Lock()
+        self._rests = 0
+        self._is_held = False
+        self._over = asyncio.Event()
+
+    async def __aenter__(self) -> None:
+        await self._slots.acquire()
+        self._is_held = True
+
+    async def __aexit__(self, *_: object) -> None:
+        self.end()
+        self._free()
+
+    def end(self) -> None:
+        """Take no slot again: the turn ends."""
+        self._over.set()
+
+    def _free(self) -> None:
+        if self._is_held:
+            self._is_held = False
+            self._slots.release()
+
+    def rest(self) -> None:
+        """Free the slot until `resume` was called as often."""
+        self._rests += 1
+        self._free()
+
+    async def resume(self) -> None:
+        """Take a slot again when one is free, unless the turn ends."""
+        self._rests -= 1
+        async with self._taking:
+            if self._rests or self._is_held or self._over.is_set():
+                return
+            taking = asyncio.ensure_future(self._slots.acquire())
+            over = asyncio.ensure_future(self._over.wait())
+            try:
+                await asyncio.wait([taking, over], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                self._is_held = taking.done()
+                taking.cancel()
+                over.cancel()
+                if self._rests or self._over.is_set():
+                    self._free()
+
+
 class _Link:
     """A connection to the owner of a session; its task leaves it in the end."""
 
     def __init__(self, conversation: Conversation) -> None:
-        self.answers: tuple[bool, bool, bool] = (False, False, False)  # see `connected`
+        self.answers: tuple[bool, bool, bool] | None = None  # see `connected`
         self._conversation = conversation
         self._ready: asyncio.Future[SharedSession] = asyncio.get_running_loop().create_future()
         self._stop = asyncio.Event()
@@ -349,6 +418,7 @@ class _Link:
         conversation = self._conversation
         store = conversation.sessions.store
         try:
+            conversation.renew_rules()
             async with conversation.sessions.starting(conversation.record.agent):
                 opened = await transport_to(conversation.record, store)
             record = conversation.record = store.read(conversation.id)
@@ -356,7 +426,6 @@ class _Link:
                 record,
                 opened,
                 client_name="gateway",
-                decides=self.answers[0],
                 follows="own",
                 permissions=conversation.decide,
                 on_elicit_form=conversation.fill,
@@ -389,7 +458,7 @@ class Conversation:
         self.record = record
         self.order = asyncio.Lock()
         self.running: Exchange | None = None
-        self.requests = 0  # that run or wait
+        self.exchanges: set[Exchange] = set()  # that run or wait
         self.used = 0.0
         self.has_failed = False  # the last turn: its agent may have ended
         self._tools: CallerTools | None = None
@@ -399,6 +468,21 @@ class Conversation:
     def id(self) -> str:
         """The id of the session, also for `accord session`."""
         return self.record.id
+
+    @property
+    def requests(self) -> int:
+        """How many run or wait."""
+        return len(self.exchanges)
+
+    def move_on(self) -> None:
+        """Cancel the turn that waits for its caller only, which says something else instead."""
+        if self.waits_for_caller and self.running is not None:
+            self.running.cancel()
+
+    @property
+    def waits_for_caller(self) -> bool:
+        """Whether nothing can happen until the caller answers."""
+        return self.running is not None and self.running.waits_for_caller
 
     @property
     def commands(self) -> Sequence[AvailableCommand]:
@@ -420,20 +504,17 @@ class Conversation:
         questions to the caller; with `fills` so are forms, with `visits` URLs for the user.
         Raises `GatewayError` if too many requests wait.
         """
+        self.sessions.check_free()
         if self.requests > self.sessions.settings.waiting:
             raise GatewayError(
                 f"{self.requests} requests wait for the session {self.id}: try again later",
                 status=429,
                 code="session_busy",
             )
-        if tools or self._tools is not None:
-            if self._tools is None:
-                file = self.sessions.folder / f"{self.id}.mcp.json"
-                self._tools = CallerTools(file, self._call)
-            self._tools.offered = {tool.name: tool for tool in tools}
-        self.requests += 1
         self.used = asyncio.get_running_loop().time()
-        return Exchange(self, content, asks=asks, fills=fills, visits=visits)
+        exchange = Exchange(self, content, tools=tools, asks=asks, fills=fills, visits=visits)
+        self.exchanges.add(exchange)
+        return exchange
 
     async def _call(self, name: str, arguments: Mapping[str, Any]) -> object:
         if self.running is None:
@@ -448,24 +529,40 @@ class Conversation:
             await self._link.wait_ended(_DIES_S)
             await self._unlink()
         self.has_failed = False
+        await self.sessions.make_room(self)
         if self._link is None or self._link.has_ended:
             self._link = _Link(self)
         try:
-            shared = await self._link.ready()
-        except TransportError:  # an owner that was about to end
-            self._link = _Link(self)
-            shared = await self._link.ready()
+            try:
+                shared = await self._link.ready()
+            except TransportError:  # an owner that was about to end
+                self._link = _Link(self)
+                shared = await self._link.ready()
+        except AccordError:
+            if self._tools is not None:  # they may be why: the next turn may have none
+                await self._tools.aclose()
+                self._tools = None
+            raise
         if (answers := (decides, fills, visits)) != self._link.answers:
+            rules = self.sessions.settings.approvals
             settings = {
                 "name": "gateway",
                 "decides": decides,
                 "fills": fills,
                 "visits": visits,
                 "follows": "own",
+                # Not those of the session: it may be older than the rules of this gateway.
+                "approvals": {"allow": rules.allow, "deny": rules.deny, "yes": rules.yes},
             }
             await shared.agent.call_extension(f"{CALL}client", settings)
             self._link.answers = answers
         return shared
+
+    def renew_rules(self) -> None:
+        """Give the next owner the rules of this gateway, for what the agent does between turns."""
+        approvals = self.sessions.settings.approvals
+        if self.record.approvals != approvals and not has_owner(self.id):
+            self.record = self.sessions.store.change(self.id, approvals=approvals)
 
     async def decide(self, request: PermissionRequest) -> Decision:
         """Decide a permission request of the running turn."""
@@ -498,22 +595,40 @@ class Conversation:
             await self._link.aclose()
             self._link = None
 
-    async def prepare(self) -> None:
-        """Let the agent know the server with the caller's tools, before its session opens."""
-        if self._tools is None or self._tools.is_open:
+    async def prepare(self, tools: Sequence[CallerTool]) -> None:
+        """Offer the tools of the caller to the agent.
+
+        Its session opens again if it does not know the server with the tools, or has seen others.
+        """
+        if self._tools is None:
+            if not tools:
+                return
+            self._tools = CallerTools(self.sessions.folder / f"{self.id}.mcp.json", self._call)
+        self._tools.offered = {tool.name: tool for tool in tools}
+        if self._tools.is_open and not self._tools.is_outdated:
             return
         await self._unlink()
-        await self._tools.open()
-        file = str(self._tools.file)
-        others = [one for one in self.record.mcp_files if one != file]
-        self.record = self.sessions.store.change(self.id, mcp_files=(*others, file))
+        if not self._tools.is_open:
+            await self._tools.open()
+            file = str(self._tools.file)
+            others = [one for one in self.record.mcp_files if one != file]
+            self.record = self.sessions.store.change(self.id, mcp_files=(*others, file))
         await self._stop_owner()
+        self._tools.seen = None
 
-    async def _stop_owner(self) -> None:
-        """End the process that has opened the session without the tools; the next one has them."""
+    async def leave_agent(self) -> bool:
+        """Leave the session and end its agent, unless somebody else uses it; the session stays."""
+        async with self.order:
+            if self.requests:
+                return False
+            await self._unlink()
+            return await self._stop_owner(if_unused=True)
+
+    async def _stop_owner(self, *, if_unused: bool = False) -> bool:
+        """End the process that has the agent; the next one opens the session again."""
         opened = await running_owner(self.record)
         if opened is None:
-            return
+            return True
         fd = opened.detach()
         from accord.transports.stdio import PipeTransport
 
@@ -522,17 +637,24 @@ class Conversation:
                 asyncio.timeout(10),
                 joined_session(self.record, PipeTransport(fd, fd)) as shared,
             ):
+                if if_unused:
+                    status = await shared.status()
+                    if status.queue or len(status.clients) > 1:
+                        return False
                 await shared.agent.call_extension(f"{CALL}stop")
                 await shared.agent.remote.connection.wait_ended()
+        return True
 
     async def aclose(self) -> None:
-        """Cancel what runs, leave the session, and stop serving the caller's tools.
+        """Cancel what runs or waits, leave the session, and stop serving the caller's tools.
 
         The next turn opens it again.
         """
-        if self.running is not None:
-            self.running.cancel()
-            await self.running.wait_ended()
+        ending = [*self.exchanges]
+        for exchange in ending:
+            exchange.cancel()
+        for exchange in ending:
+            await exchange.wait_ended()
         await self._unlink()
         if self._tools is not None:
             await self._tools.aclose()
@@ -551,6 +673,8 @@ class AgentSessions:
         self.waiting: dict[str, Exchange] = {}
         """The exchanges that wait for their callers, by the ids of calls."""
         self._open: dict[str, Conversation] = {}
+        self._agents: dict[str, Record] = {}  # that may run, those used last at the end
+        self._making_room = asyncio.Lock()
         self._starting: dict[str, asyncio.Semaphore] = {}
         self._warm: dict[str, deque[Conversation]] = {}
         self._warming: set[asyncio.Task[None]] = set()
@@ -570,7 +694,11 @@ class AgentSessions:
         model: str | None = None,
         cwd: str | None = None,
     ) -> Conversation:
-        """Return a new session, which may be warm; else its agent starts with the first turn."""
+        """Return a new session, which may be warm; else its agent starts with the first turn.
+
+        Raises `GatewayError` if too many turns run or wait, or for a wrong directory.
+        """
+        self.check_free()
         pool = self._warm.get(agent)
         if pool and model is None and cwd is None:
             conversation = pool.popleft()
@@ -581,6 +709,41 @@ class AgentSessions:
         conversation = self._new(agent, self._directory(cwd), model)
         self._heads.put(conversation.id, agent, principal.name, b"")
         return self._keep(conversation)
+
+    def check_running(self) -> None:
+        """Raise `GatewayError` if the gateway ends."""
+        if self._has_ended:
+            raise GatewayError("The gateway ends", status=503, code="gateway_ends")
+
+    def check_free(self) -> None:
+        """Raise `GatewayError` if no turn can be started."""
+        self.check_running()
+        settings = self.settings
+        if self.running_turns >= 4 * settings.turns + settings.waiting:
+            raise GatewayError(
+                f"{self.running_turns} requests run or wait: try again later",
+                status=429,
+                code="gateway_busy",
+            )
+
+    async def make_room(self, wanted: Conversation) -> None:
+        """End agents that are not used, so that one more may run; note that it does."""
+        async with self._making_room:
+            self._agents.pop(wanted.id, None)
+            for session_id, record in [*self._agents.items()]:
+                if len(self._agents) < self.settings.agents:
+                    break
+                if not has_owner(session_id):
+                    self._agents.pop(session_id, None)
+                    continue
+                if any(one.id == session_id for pool in self._warm.values() for one in pool):
+                    continue
+                old = self._open.get(session_id) or self._keep(Conversation(self, record))
+                if old.requests or old.order.locked():
+                    continue
+                if await old.leave_agent():
+                    self._agents.pop(session_id, None)
+            self._agents[wanted.id] = wanted.record
 
     def _new(self, agent: str, cwd: Path, model: str | None = None) -> Conversation:
         record = new_record(
@@ -597,7 +760,8 @@ class AgentSessions:
     def find(self, session_id: str, principal: Principal) -> Conversation:
         """Return the conversation of a session.
 
-        Raises `GatewayError` if there is none that was made here for this principal (R-SEC-05).
+        Raises `GatewayError` if there is none that was made here for this principal (R-SEC-05),
+        or it works in a directory that the settings do not allow any more.
         """
         found = self._open.get(session_id)
         try:
@@ -621,7 +785,35 @@ class AgentSessions:
                 status=404,
                 code="session_not_found",
             )
-        return found or self._keep(Conversation(self, record))
+        if found is not None:
+            return found
+        if not self._is_allowed(record):
+            raise GatewayError(
+                f"The session {session_id} works in a directory that is not allowed here",
+                status=403,
+                code="directory_not_allowed",
+            )
+        return self._keep(Conversation(self, record))
+
+    def _is_allowed(self, record: Record) -> bool:
+        """Whether a session of now could work where this one does."""
+        settings, real = self.settings, Path(record.cwd).resolve()
+        if any(real.is_relative_to(root.resolve()) for root in settings.roots):
+            return True
+        if settings.scratch:
+            return real.parent == self.folder.resolve()
+        return real == settings.cwd.resolve()
+
+    def waiting_for(self, call_id: str, principal: Principal) -> Exchange | None:
+        """Return the exchange that waits for this call's result, if it is of this principal."""
+        exchange = self.waiting.get(call_id)
+        if exchange is None or not exchange.is_open(call_id):
+            return None
+        try:
+            self.find(exchange.conversation.id, principal)
+        except GatewayError:
+            return None
+        return exchange
 
     def made_for(self, principal: Principal, limit: int) -> list[Record]:
         """Return the sessions that were made here for a principal, those used last first."""
@@ -631,7 +823,7 @@ class AgentSessions:
         ):
             with suppress(SessionsError):
                 record = self.store.read(session_id)
-                if not record.closed:
+                if not record.closed and self._is_allowed(record):
                     found.append(record)
             if len(found) == limit:
                 break
@@ -653,9 +845,10 @@ class AgentSessions:
                 if old.requests or loop.time() - old.used <= _FORGET_S:
                     continue
                 async with old.order:
-                    await old.aclose()
+                    if not old.requests:
+                        await old.aclose()
                 if not old.requests:
-                    del self._open[old.id]
+                    self._open.pop(old.id, None)
 
     def starting(self, agent: str) -> asyncio.Semaphore:
         """Return what bounds the starts of an agent: of many at once, none would be soon ready."""
@@ -697,6 +890,7 @@ class AgentSessions:
             async with asyncio.timeout(_LEAVE_S):
                 await (await conversation.connected()).close()
         await conversation.aclose()
+        self._agents.pop(conversation.id, None)
         with suppress(TimeoutError):  # the owner writes the record when it ends
             async with asyncio.timeout(_LEAVE_S):
                 while has_owner(conversation.id):  # noqa: ASYNC110  # it is another process
@@ -751,7 +945,7 @@ class AgentSessions:
         for session_id in self._heads.find(agent, principal.name, head):
             with suppress(GatewayError):
                 conversation = self.find(session_id, principal)
-                if not conversation.requests:
+                if not conversation.requests or conversation.waits_for_caller:
                     return conversation
         return None
 
@@ -762,12 +956,15 @@ class AgentSessions:
         self._heads.put(conversation.id, agent, principal.name, head)
 
     async def cancel_all(self, timeout_s: float) -> None:
-        """Let turns end for at most `timeout_s` seconds; then cancel those that still run."""
+        """Let turns that run end for at most `timeout_s` seconds; then cancel them.
+
+        Those that wait do not begin.
+        """
+        self._has_ended = True
         running = [one.running for one in self._open.values() if one.running is not None]
         if running:
             waits = [asyncio.ensure_future(one.wait_ended()) for one in running]
             await asyncio.wait(waits, timeout=timeout_s)
-        self._has_ended = True
         if self._tidying is not None:
             self._tidying.cancel()
         for task in self._warming:
@@ -833,8 +1030,10 @@ class _Heads:
 
     def put(self, session: str, agent: str, principal: str, head: bytes) -> None:
         self._database.execute(
-            "INSERT OR REPLACE INTO heads VALUES (?, ?, ?, ?,"
-            " (SELECT coalesce(max(at), 0) + 1 FROM heads))",
+            "INSERT INTO heads (session, agent, principal, head, at) VALUES (?, ?, ?, ?,"
+            " (SELECT coalesce(max(at), 0) + 1 FROM heads))"
+            " ON CONFLICT (session) DO UPDATE SET"
+            " agent = excluded.agent, head = excluded.head, at = excluded.at",
             (session, agent, principal, head),
         )
         self._puts += 1
