@@ -292,11 +292,12 @@ class Exchange:
 
     async def _prompt(self) -> None:
         shared = await self.conversation.connected(self._asks, self._fills, self._visits)
+        # The journal has it, and callers have read it.
+        forget_items(shared.session.transcript, 0)
         async with shared.session.prompt(*self._content) as turn:
             async for event in turn:
                 await self._put(event)
         self.stop_reason, self.usage = turn.stop_reason, turn.token_usage
-        forget_items(shared.session.transcript, 0)  # the journal has it
 
     async def decide(self, request: PermissionRequest) -> Decision:
         """Decide a permission that no rule decides: the caller does, or it is rejected."""
