@@ -281,6 +281,67 @@ async def test_json_output_is_checked_and_asked_for_again(state: Path) -> None:
             await gate.ask('say {"n": "x"}', response_format=form)
 
 
+async def test_schemas_of_callers_open_nothing(
+    state: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def urlopen(*_: object, **__: object) -> None:
+        raise AssertionError("a reference was opened")
+
+    monkeypatch.setattr("urllib.request.urlopen", urlopen)
+    secret = state / "secret.json"
+    secret.write_text('{"type": "string"}')
+    async with serving(state) as gate:
+        inner = {"$defs": {"n": {"type": "integer"}}, "properties": {"n": {"$ref": "#/$defs/n"}}}
+        form = {"type": "json_schema", "json_schema": {"schema": inner}}
+        assert await gate.text('say {"n": 4}', response_format=form) == '{"n": 4}'
+        for schema in (
+            {"$ref": secret.as_uri()},
+            {"properties": {"n": {"$ref": "http://127.0.0.1:9/secret"}}},
+            {"$dynamicRef": "http://127.0.0.1:9/secret"},
+            {"$schema": "http://json-schema.org/draft-03/schema#", "extends": {"$ref": "a:b"}},
+            {"$ref": "#/$defs/none"},
+            {"$ref": "#"},
+            {"$schema": 5},
+            {"$id": "http://["},
+        ):
+            form = {"type": "json_schema", "json_schema": {"schema": schema}}
+            with pytest.raises(openai.BadRequestError) as wrong:
+                await gate.text('say {"n": 4}', response_format=form)
+            assert wrong.value.param == "response_format", schema
+            with pytest.raises(openai.BadRequestError, match=r"text\.format"):
+                await gate.client.responses.create(
+                    model="caller",
+                    input='say {"n": 4}',
+                    text={"format": {"type": "json_schema", "name": "n", "schema": schema}},
+                )
+    assert "Traceback" not in caplog.text
+    assert "secret" not in caplog.text
+
+
+async def test_schemas_of_callers_cannot_keep_the_gateway_busy(state: Path) -> None:
+    slow = "^(a+)+$"
+    text = json.dumps({"a" * 60 + "!": "a" * 60 + "!"})
+    doubling: dict[str, Any] = {
+        f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)
+    }
+    async with serving(state) as gate:
+        for schema in (
+            {"additionalProperties": {"type": "string", "pattern": slow}},
+            {"patternProperties": {slow: {"type": "integer"}}, "additionalProperties": False},
+            {"patternProperties": {slow: {"type": "integer"}}, "unevaluatedProperties": False},
+        ):
+            form = {"type": "json_schema", "json_schema": {"schema": schema}}
+            async with asyncio.timeout(10):
+                assert await gate.text(f"say {text}", response_format=form) == text
+        doubling["d40"] = {"type": "object"}
+        form = {
+            "type": "json_schema",
+            "json_schema": {"schema": {"$defs": doubling, "$ref": "#/$defs/d0"}},
+        }
+        with pytest.raises(openai.BadRequestError, match="more than 10000 references"):
+            await gate.text("say {}", response_format=form)
+
+
 async def test_bad_requests_say_what_was_expected(state: Path) -> None:
     async with serving(state, roots=(state / "work",)) as gate:
         image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
