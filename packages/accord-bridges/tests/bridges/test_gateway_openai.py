@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -302,7 +303,6 @@ async def test_schemas_of_callers_open_nothing(
             {"$ref": "#/$defs/none"},
             {"$ref": "#"},
             {"$schema": 5},
-            {"$id": "http://["},
         ):
             form = {"type": "json_schema", "json_schema": {"schema": schema}}
             with pytest.raises(openai.BadRequestError) as wrong:
@@ -462,6 +462,53 @@ async def test_response_in_a_json_form(state: Path) -> None:
         assert found.output_text == '{"n": 1}'
         with pytest.raises(openai.UnprocessableEntityError, match="It said: "):
             await gate.client.responses.create(model="caller", input="say no", text=form)
+
+
+async def test_streamed_response_in_a_wrong_form_is_stored_as_failed(state: Path) -> None:
+    form: Any = {"format": {"type": "json_object"}}
+    async with serving(state) as gate:
+        stream = await gate.client.responses.create(
+            model="caller", input="say no", text=form, stream=True
+        )
+        first = await anext(stream)
+        with pytest.raises(openai.APIError, match="It said: "):
+            async for _ in stream:
+                pass
+        found = await gate.client.responses.retrieve(first.response.id)
+        assert (found.status, found.error.code) == ("failed", "invalid_output")
+
+
+async def test_response_of_a_killed_gateway_has_failed(state: Path) -> None:
+    (state / "token").write_text(TOKEN)
+    (state / "token").chmod(0o600)
+    command = [sys.executable, "-m", "accord", "gateway", "--only", "openai", "--port", "0"]
+    command += ["--token-file", str(state / "token"), "--cwd", str(state / "work"), "--idle", "30"]
+    command += ["--", sys.executable, str(AGENT)]
+    started = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+    assert started.stderr is not None
+    try:
+        url = None
+        while url is None:
+            line = (await started.stderr.readline()).decode()
+            assert line, "it has ended"
+            url = re.search(r"http://127.0.0.1:\d+/v1", line)
+        async with openai.AsyncOpenAI(base_url=url[0], api_key=TOKEN, max_retries=0) as client:
+            model = (await client.models.list()).data[0].id
+            begun = await client.responses.create(model=model, input="wait", background=True)
+    finally:
+        started.kill()
+        await started.communicate()
+    async with serving(state) as gate:
+        found = await gate.client.responses.retrieve(begun.id)
+        assert (found.status, found.error.code) == ("failed", "server_error")
+        assert (await gate.client.responses.cancel(begun.id)).status == "failed"
+        # Another gateway of this user does not end what runs in this one.
+        running = await gate.client.responses.create(model="caller", input="wait", background=True)
+        async with serving(state) as other:
+            shown = await other.client.responses.retrieve(running.id)
+            assert shown.status == "in_progress"
+            await gate.client.responses.cancel(running.id)
+    assert not [*gate.sessions.folder.glob("*.lock")]
 
 
 # Faults.

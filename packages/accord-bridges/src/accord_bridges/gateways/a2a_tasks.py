@@ -33,7 +33,7 @@ from a2a.utils.errors import InvalidParamsError, TaskNotFoundError
 from google.protobuf.json_format import MessageToDict
 
 from accord.remote.access import Principal
-from accord_terminal.sessions.records import Lock, is_locked
+from accord_bridges.gateways.alive import Alive
 
 log: logging.Logger = logging.getLogger("accord.gateway")
 
@@ -60,11 +60,7 @@ class StoredTasks:
 
     def __init__(self, database: sqlite3.Connection, folder: Path) -> None:
         self._database = database
-        self._folder = folder
-        self._gateway = secrets.token_hex(8)
-        lock = Lock.take(self._lock_path(self._gateway))
-        assert lock is not None, "its name is new"
-        self._lock = lock
+        self._alive = Alive(folder, "a2a")
         database.executescript(
             "CREATE TABLE IF NOT EXISTS a2a_tasks (id TEXT PRIMARY KEY, agent TEXT NOT NULL,"
             " principal TEXT NOT NULL, context TEXT NOT NULL, gateway TEXT NOT NULL,"
@@ -78,9 +74,6 @@ class StoredTasks:
         )
         self._fail_interrupted()
 
-    def _lock_path(self, gateway: str) -> Path:
-        return self._folder / f"a2a-{gateway}.lock"
-
     def _fail_interrupted(self) -> None:
         """End the tasks of gateways that have died."""
         marks = ", ".join("?" * len(FINAL))
@@ -88,7 +81,7 @@ class StoredTasks:
             f"SELECT gateway, agent, principal, task FROM a2a_tasks WHERE state NOT IN ({marks})",
             tuple(FINAL),
         ).fetchall()
-        dead = {row[0] for row in rows if not is_locked(self._lock_path(row[0]))}
+        dead = self._alive.dead({row[0] for row in rows})
         for gateway, agent, principal, data in rows:
             if gateway not in dead:
                 continue
@@ -103,13 +96,11 @@ class StoredTasks:
             task.status.timestamp.GetCurrentTime()
             task.status.message.CopyFrom(agent_message(task, [Part(text=text)]))
             self.put(task, agent, principal)
-        for gateway in dead:
-            self._lock_path(gateway).unlink(missing_ok=True)
+        self._alive.forget(dead)
 
     def close(self) -> None:
         """Leave the tasks to the next gateway."""
-        self._lock_path(self._gateway).unlink(missing_ok=True)
-        self._lock.release()
+        self._alive.close()
 
     def put(self, task: Task, agent: str, principal: str) -> None:
         """Store a task as it is now."""
@@ -123,7 +114,7 @@ class StoredTasks:
                 agent,
                 principal,
                 task.context_id,
-                self._gateway,
+                self._alive.name,
                 task.status.state,
                 task.status.timestamp.ToNanoseconds(),
                 task.SerializeToString(),
