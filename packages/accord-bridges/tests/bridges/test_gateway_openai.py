@@ -479,7 +479,7 @@ async def test_streamed_response_in_a_wrong_form_is_stored_as_failed(state: Path
 
 
 async def test_response_of_a_killed_gateway_has_failed(state: Path) -> None:
-    (state / "token").write_text(TOKEN)
+    (state / "token").write_text("a-token-of-the-test")
     (state / "token").chmod(0o600)
     command = [sys.executable, "-m", "accord", "gateway", "--only", "openai", "--port", "0"]
     command += ["--token-file", str(state / "token"), "--cwd", str(state / "work"), "--idle", "30"]
@@ -492,7 +492,9 @@ async def test_response_of_a_killed_gateway_has_failed(state: Path) -> None:
             line = (await started.stderr.readline()).decode()
             assert line, "it has ended"
             url = re.search(r"http://127.0.0.1:\d+/v1", line)
-        async with openai.AsyncOpenAI(base_url=url[0], api_key=TOKEN, max_retries=0) as client:
+        async with openai.AsyncOpenAI(
+            base_url=url[0], api_key="a-token-of-the-test", max_retries=0
+        ) as client:
             model = (await client.models.list()).data[0].id
             begun = await client.responses.create(model=model, input="wait", background=True)
     finally:

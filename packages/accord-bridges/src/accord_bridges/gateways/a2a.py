@@ -70,7 +70,7 @@ from accord.errors import AccordError
 from accord.remote.access import Principal
 from accord.types.session import AvailableCommand, Implementation
 from accord.version import __version__
-from accord_bridges.gateways.a2a_tasks import Notifier, StoredTasks
+from accord_bridges.gateways.a2a_tasks import Notifier, StoredTasks, check_id
 from accord_bridges.gateways.a2a_turns import TaskEvent, TaskTurn, content_of
 from accord_bridges.gateways.app import Mount
 from accord_bridges.gateways.turns import (
@@ -207,6 +207,8 @@ class A2a:
         validate_proto_required_fields(params)
         validate_history_length(params.configuration)
         message = params.message
+        check_id("message.messageId", message.message_id)
+        check_id("message.contextId", message.context_id)
         push = None
         if params.configuration.HasField("task_push_notification_config"):
             push = params.configuration.task_push_notification_config
