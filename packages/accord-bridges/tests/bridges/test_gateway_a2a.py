@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from accord.remote.access import Access, Principal
 from accord.remote.server import ServerOptions, Stop, run_server
+from accord.types.session import AvailableCommand, Implementation
 from accord_bridges.gateways import gateway
 from accord_bridges.gateways.turns import AgentSessions, GatewaySettings
 from accord_terminal.sessions.named import open_session
@@ -58,6 +59,8 @@ from a2a.utils.errors import (  # noqa: E402
     UnsupportedOperationError,
 )
 from google.protobuf.json_format import MessageToDict, ParseDict  # noqa: E402
+from starlette.applications import Starlette  # noqa: E402
+from starlette.routing import Mount  # noqa: E402
 
 from accord_bridges.gateways.a2a_tasks import push_origin  # noqa: E402
 from accord_bridges.gateways.a2a_turns import _Reader  # noqa: E402
@@ -271,6 +274,37 @@ async def test_card_has_the_agent_its_commands_and_the_login(state: Path) -> Non
                 await asyncio.sleep(0)
         for path in ("/.well-known/agent-card.json", "/a2a/caller"):
             assert (await httpx.AsyncClient().get(gate.url + path)).status_code == 401
+
+
+async def test_card_has_the_address_of_its_request(state: Path) -> None:
+    inner = gateway({"caller": named("caller")}, Access(token=TOKEN), GatewaySettings())
+    inner.sessions.look = _looked  # type: ignore[method-assign]
+    outer = Starlette(routes=[Mount("/agents", app=inner)])
+    try:
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(outer), base_url="http://127.0.0.1"
+        ) as http:
+            headers = {"Authorization": f"Bearer {TOKEN}", "X-Forwarded-Proto": "https"}
+            found = await http.get(
+                "/agents/a2a/caller/.well-known/agent-card.json", headers=headers
+            )
+            assert found.json()["url"] == "http://127.0.0.1/agents/a2a/caller"
+            asked = {
+                "Origin": "http://127.0.0.1",
+                "Access-Control-Request-Method": "POST",
+            }
+            preflight = await http.options("/agents/a2a/caller", headers=asked)
+            allowed = preflight.headers["access-control-allow-headers"].split(", ")
+            wanted = {"Acp-Cwd", "Mcp-Session-Id", "Mcp-Protocol-Version", "A2A-Version"}
+            assert wanted <= set(allowed)
+            assert "Mcp-Session-Id" in preflight.headers["access-control-expose-headers"]
+    finally:
+        await inner.drain(0)
+        await inner.drain(0)  # as a server does that is stopped twice
+
+
+async def _looked(agent: str) -> tuple[Implementation, Sequence[AvailableCommand]]:
+    return Implementation(agent, "1"), ()
 
 
 async def test_stream_has_text_thoughts_plan_edits_and_tool_calls(state: Path) -> None:

@@ -359,6 +359,18 @@ async def test_bad_requests_say_what_was_expected(state: Path) -> None:
             ({"extra_headers": {"Acp-Cwd": "/"}}, openai.PermissionDeniedError, "below"),
             ({"extra_headers": {"Acp-Cwd": "work"}}, openai.BadRequestError, "absolute"),
             (
+                {"extra_body": {"metadata": {"session_id": 5}}},
+                openai.BadRequestError,
+                r"metadata\.session_id: expected a text, got int",
+            ),
+            (
+                {"extra_body": {"metadata": {"session_id": {}}}},
+                openai.BadRequestError,
+                r"metadata\.session_id: expected a text, got dict",
+            ),
+            ({"extra_body": {"metadata": {"cwd": 5}}}, openai.BadRequestError, r"metadata\.cwd"),
+            ({"metadata": {"cwd": "/a\0"}}, openai.BadRequestError, "with a NUL"),
+            (
                 {"response_format": {"type": "json_schema", "json_schema": {"schema": 3}}},
                 openai.BadRequestError,
                 "expected a JSON schema",
@@ -368,6 +380,10 @@ async def test_bad_requests_say_what_was_expected(state: Path) -> None:
                 await gate.ask("say .", **options)
         with pytest.raises(openai.BadRequestError, match="PNG, JPEG, GIF or WebP"):
             await gate.ask({"role": "user", "content": [broken]})
+        with pytest.raises(openai.BadRequestError, match="expected file_data as a text"):
+            await gate.ask(
+                {"role": "user", "content": [{"type": "file", "file": {"file_data": 5}}]}
+            )
         with pytest.raises(openai.BadRequestError, match=r"messages\[0\]: "):
             await gate.ask({"content": "x"})
         wrong = openai.AsyncOpenAI(base_url=f"{gate.url}/v1", api_key="wrong", max_retries=0)

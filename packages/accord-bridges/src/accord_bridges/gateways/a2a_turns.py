@@ -529,7 +529,7 @@ def _answer(question: _Question, given: Mapping[str, Any]) -> Any:
         options = question.request.options
         for wanted in (chosen, _WORDS.get(chosen.strip().casefold())):
             for option in options:
-                if wanted in (option.id, option.kind, option.name):
+                if wanted and wanted in (option.id, option.kind, option.name):
                     return option.id
         ids = ", ".join(option.id for option in options)
         raise InvalidParamsError(f"option: expected one of {ids}, got {chosen[:80]!r}")

@@ -369,7 +369,7 @@ class AgUi:
                 agent,
                 request.principal,
                 model=model or wishes.model,
-                cwd=Place.of(request, {"cwd": wishes.cwd}).cwd,
+                cwd=Place.of(request, {"cwd": wishes.cwd}, "forwardedProps.acp").cwd,
             )
             thread = self._threads.add(
                 request.principal.name, agent, given.thread_id, conversation.id

@@ -187,13 +187,17 @@ def _image(url: Any, where: str) -> ContentBlock:
 def _file(part: Part, where: str) -> ContentBlock:
     given: Mapping[str, Any] = part.file or {}
     name = given.get("filename") or part.filename or "file"
-    data = given.get("file_data") or part.file_data
+    data: Any = given.get("file_data") or part.file_data
     if data is None:
         if part.file_url is not None:
             return ResourceLink(part.file_url, str(name))
         raise GatewayError(
             f"{where}: expected file_data; files that were uploaded elsewhere are not known here",
             param=where,
+        )
+    if not isinstance(data, str):
+        raise GatewayError(
+            f"{where}: expected file_data as a text, got {type(data).__name__}", param=where
         )
     if data.startswith("data:"):
         kind, content = _data_url(data, where)
@@ -319,12 +323,20 @@ class Place(Struct):
     cwd: str | None
 
     @classmethod
-    def of(cls, request: Request, metadata: Mapping[str, Any] | None) -> Place:
-        given = metadata or {}
-        return cls(
-            request.header(_SESSION_HEADER) or given.get("session_id"),
-            request.header(_CWD_HEADER) or given.get("cwd"),
-        )
+    def of(
+        cls, request: Request, metadata: Mapping[str, Any] | None, where: str = "metadata"
+    ) -> Place:
+        """Read a request, whose metadata is at `where`. Raises `GatewayError`."""
+
+        def wanted(header: str, name: str) -> str | None:
+            found: Any = request.header(header) or (metadata or {}).get(name)
+            if found is None or (isinstance(found, str) and "\0" not in found):
+                return found
+            place = f"{where}.{name}"
+            got = "one with a NUL" if isinstance(found, str) else type(found).__name__
+            raise GatewayError(f"{place}: expected a text, got {got}", param=place)
+
+        return cls(wanted(_SESSION_HEADER, "session_id"), wanted(_CWD_HEADER, "cwd"))
 
 
 def session_headers(conversation: Conversation) -> tuple[tuple[str, str], ...]:
