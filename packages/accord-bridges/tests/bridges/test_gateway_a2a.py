@@ -277,7 +277,8 @@ async def test_card_has_the_agent_its_commands_and_the_login(state: Path) -> Non
 
 
 async def test_card_has_the_address_of_its_request(state: Path) -> None:
-    inner = gateway({"caller": named("caller")}, Access(token=TOKEN), GatewaySettings())
+    access = Access(token=TOKEN, origins=["https://a.example"])
+    inner = gateway({"caller": named("caller")}, access, GatewaySettings())
     inner.sessions.look = _looked  # type: ignore[method-assign]
     outer = Starlette(routes=[Mount("/agents", app=inner)])
     try:
@@ -290,7 +291,7 @@ async def test_card_has_the_address_of_its_request(state: Path) -> None:
             )
             assert found.json()["url"] == "http://127.0.0.1/agents/a2a/caller"
             asked = {
-                "Origin": "http://127.0.0.1",
+                "Origin": "https://a.example",
                 "Access-Control-Request-Method": "POST",
             }
             preflight = await http.options("/agents/a2a/caller", headers=asked)

@@ -113,6 +113,9 @@ async def serving(
 async def test_conversation_continues_by_its_transcript_header_and_id(state: Path) -> None:
     async with serving(state) as gate:
         assert [model.id async for model in gate.client.models.list()] == ["caller"]
+        assert (await gate.client.models.retrieve("caller")).id == "caller"
+        with pytest.raises(openai.NotFoundError, match="Expected an agent, such as caller"):
+            await gate.client.get("/models/caller/nope", cast_to=object)
         first = await gate.ask("pid")
         pid, session = first.choices[0].message.content, first.acp["session_id"]
         assert (first.usage.prompt_tokens, first.usage.completion_tokens) == (10, 2)
