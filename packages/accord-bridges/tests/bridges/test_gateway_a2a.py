@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from accord.remote.access import Access, Principal
 from accord.remote.server import ServerOptions, Stop, run_server
+from accord.types.session import AvailableCommand, Implementation
 from accord_bridges.gateways import gateway
 from accord_bridges.gateways.turns import AgentSessions, GatewaySettings
 from accord_terminal.sessions.named import open_session
@@ -47,8 +48,10 @@ from a2a.types import (  # noqa: E402
     Task,
     TaskPushNotificationConfig,
     TaskState,
+    TaskStatusUpdateEvent,
 )
 from a2a.utils.errors import (  # noqa: E402
+    InternalError,
     InvalidParamsError,
     PushNotificationNotSupportedError,
     TaskNotCancelableError,
@@ -56,8 +59,11 @@ from a2a.utils.errors import (  # noqa: E402
     UnsupportedOperationError,
 )
 from google.protobuf.json_format import MessageToDict, ParseDict  # noqa: E402
+from starlette.applications import Starlette  # noqa: E402
+from starlette.routing import Mount  # noqa: E402
 
 from accord_bridges.gateways.a2a_tasks import push_origin  # noqa: E402
+from accord_bridges.gateways.a2a_turns import _Reader  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
 
@@ -268,6 +274,38 @@ async def test_card_has_the_agent_its_commands_and_the_login(state: Path) -> Non
                 await asyncio.sleep(0)
         for path in ("/.well-known/agent-card.json", "/a2a/caller"):
             assert (await httpx.AsyncClient().get(gate.url + path)).status_code == 401
+
+
+async def test_card_has_the_address_of_its_request(state: Path) -> None:
+    access = Access(token=TOKEN, origins=["https://a.example"])
+    inner = gateway({"caller": named("caller")}, access, GatewaySettings())
+    inner.sessions.look = _looked  # type: ignore[method-assign]
+    outer = Starlette(routes=[Mount("/agents", app=inner)])
+    try:
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(outer), base_url="http://127.0.0.1"
+        ) as http:
+            headers = {"Authorization": f"Bearer {TOKEN}", "X-Forwarded-Proto": "https"}
+            found = await http.get(
+                "/agents/a2a/caller/.well-known/agent-card.json", headers=headers
+            )
+            assert found.json()["url"] == "http://127.0.0.1/agents/a2a/caller"
+            asked = {
+                "Origin": "https://a.example",
+                "Access-Control-Request-Method": "POST",
+            }
+            preflight = await http.options("/agents/a2a/caller", headers=asked)
+            allowed = preflight.headers["access-control-allow-headers"].split(", ")
+            wanted = {"Acp-Cwd", "Mcp-Session-Id", "Mcp-Protocol-Version", "A2A-Version"}
+            assert wanted <= set(allowed)
+            assert "Mcp-Session-Id" in preflight.headers["access-control-expose-headers"]
+    finally:
+        await inner.drain(0)
+        await inner.drain(0)  # as a server does that is stopped twice
+
+
+async def _looked(agent: str) -> tuple[Implementation, Sequence[AvailableCommand]]:
+    return Implementation(agent, "1"), ()
 
 
 async def test_stream_has_text_thoughts_plan_edits_and_tool_calls(state: Path) -> None:
@@ -574,6 +612,34 @@ async def test_malformed_requests_fail_alone_in_the_form_of_the_protocol(state: 
         assert again.json()["status"]["state"] == DONE
 
 
+async def test_what_callers_leave_is_bounded(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("accord_bridges.gateways.a2a_tasks._KEPT", 1)
+    monkeypatch.setattr("accord_bridges.gateways.a2a_turns._EVENTS", 10)
+    async with serving(state) as gate:
+        with pytest.raises(InvalidParamsError, match="contextId: expected at most 500"):
+            await gate.ask("say .", context="c" * 501)
+        request = said("say .")
+        request.message.message_id = "m" * 501
+        with pytest.raises(InvalidParamsError, match="messageId: expected at most 500"):
+            await gate.stream(request)
+        assert gate.sessions.running_turns == 0
+        await gate.ask("say 1", context="first")
+        await gate.ask("say 2", context="second")
+        await gate.ask("say 3", context="second")
+        rows = gate.sessions.database.execute("SELECT context FROM a2a_contexts").fetchall()
+        assert rows == [("second",)]
+
+    reader = _Reader(until_question=False)
+    for _ in range(11):
+        reader.put(TaskStatusUpdateEvent())
+    assert not reader._items
+    reader.put(TaskStatusUpdateEvent())
+    reader.put_text(Task(), "response", "text")
+    assert not reader._items
+    with pytest.raises(InternalError, match="subscribe again"):
+        await reader.next()
+
+
 async def test_slow_subscriber_gets_everything_and_stops_nobody(state: Path) -> None:
     async with serving(state) as gate:
         stream = gate.client.send_message(said("many 5000"))
@@ -679,6 +745,11 @@ async def test_states_are_sent_to_allowed_hosts_only(state: Path) -> None:
         assert heard[0][0]["authorization"] == "bearer login"
         delete = DeleteTaskPushNotificationConfigRequest(task_id=task.id, id=task.id)
         await gate.client.delete_task_push_notification_config(delete)
+        for scheme in ("é", "Bearer\r\nX: y", "x" * 101):
+            wrong = TaskPushNotificationConfig(task_id=task.id, url=config.url)
+            wrong.authentication.scheme = scheme
+            with pytest.raises(InvalidParamsError, match="scheme: expected"):
+                await gate.client.create_task_push_notification_config(wrong)
         for url in (
             "http://127.0.0.1/hook",
             f"https://{host}/hook",

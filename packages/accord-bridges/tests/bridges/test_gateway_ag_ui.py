@@ -671,6 +671,7 @@ async def test_bad_requests_say_what_was_expected(state: Path) -> None:
             (gate.body("x", tools=[{}]), 400, "tools[0]: "),
             (gate.body("x", thread=""), 400, "threadId: "),
             (gate.body("x", thread="x" * 501), 400, "threadId: "),
+            (gate.body("x", user("y", "i" * 501)), 400, "messages[1].id: expected at most 500"),
             (gate.body({"id": "a", "role": "assistant", "content": "x"}), 400, "of the user"),
             (gate.body("x", forwardedProps={"acp": {"cwd": "/"}}), 403, "below"),
             (b" " * (16 * 1024 * 1024 + 1), 413, ""),

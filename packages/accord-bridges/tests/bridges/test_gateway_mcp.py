@@ -17,10 +17,12 @@ import httpx2
 import pytest
 from msgspec.structs import replace
 
+from accord.client.events import PermissionRequest
 from accord.remote.access import Access, Principal, RemoteRequest
 from accord.remote.server import ServerOptions, Stop, run_server
+from accord.types.permission import PermissionOption
 from accord_bridges.gateways.app import GatewayApp
-from accord_bridges.gateways.turns import AgentSessions, GatewaySettings
+from accord_bridges.gateways.turns import AgentSessions, CallerQuestion, GatewaySettings
 from accord_terminal.sessions.named import open_session
 from accord_terminal.sessions.records import Approvals, OwnerError, Store, has_owner
 from accord_terminal.toolkit.agent_names import AgentEntry, NamedAgent
@@ -32,6 +34,7 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
+from accord_bridges.gateways.mcp_forms import answer_in, elicitation
 from accord_bridges.gateways.mcp_server import McpGateway
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -613,3 +616,20 @@ async def test_program_ends_with_its_client_and_cancels_the_turn(state: Path, ho
             process.kill()
         await process.wait()
         await stop_owners()
+
+
+def test_a_person_who_declines_chooses_no_option_and_knows_what_is_not_shown() -> None:
+    option = PermissionOption("", "Allow", "allow_once")
+    request = PermissionRequest(session_id="s", cwd="/", title="x" * 5_000, options=(option,))
+    question = CallerQuestion("q", request)
+    for given in (
+        types.ElicitResult(action="decline"),
+        types.ElicitResult(action="accept", content={"decision": "other"}),
+        None,
+    ):
+        assert answer_in(question, given) is None
+    chosen = types.ElicitResult(action="accept", content={"decision": "Allow"})
+    assert answer_in(question, chosen) == ""
+    params = elicitation("caller", question).params
+    assert params.message.startswith("The agent caller asks for permission: xxx")
+    assert params.message.endswith("x\n… 1,038 more characters, not shown")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -114,6 +115,9 @@ async def serving(
 async def test_conversation_continues_by_its_transcript_header_and_id(state: Path) -> None:
     async with serving(state) as gate:
         assert [model.id async for model in gate.client.models.list()] == ["caller"]
+        assert (await gate.client.models.retrieve("caller")).id == "caller"
+        with pytest.raises(openai.NotFoundError, match="Expected an agent, such as caller"):
+            await gate.client.get("/models/caller/nope", cast_to=object)
         first = await gate.ask("pid")
         pid, session = first.choices[0].message.content, first.acp["session_id"]
         assert (first.usage.prompt_tokens, first.usage.completion_tokens) == (10, 2)
@@ -283,6 +287,66 @@ async def test_json_output_is_checked_and_asked_for_again(state: Path) -> None:
             await gate.ask('say {"n": "x"}', response_format=form)
 
 
+async def test_schemas_of_callers_open_nothing(
+    state: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def urlopen(*_: object, **__: object) -> None:
+        raise AssertionError("a reference was opened")
+
+    monkeypatch.setattr("urllib.request.urlopen", urlopen)
+    secret = state / "secret.json"
+    secret.write_text('{"type": "string"}')
+    async with serving(state) as gate:
+        inner = {"$defs": {"n": {"type": "integer"}}, "properties": {"n": {"$ref": "#/$defs/n"}}}
+        form = {"type": "json_schema", "json_schema": {"schema": inner}}
+        assert await gate.text('say {"n": 4}', response_format=form) == '{"n": 4}'
+        for schema in (
+            {"$ref": secret.as_uri()},
+            {"properties": {"n": {"$ref": "http://127.0.0.1:9/secret"}}},
+            {"$dynamicRef": "http://127.0.0.1:9/secret"},
+            {"$schema": "http://json-schema.org/draft-03/schema#", "extends": {"$ref": "a:b"}},
+            {"$ref": "#/$defs/none"},
+            {"$ref": "#"},
+            {"$schema": 5},
+        ):
+            form = {"type": "json_schema", "json_schema": {"schema": schema}}
+            with pytest.raises(openai.BadRequestError) as wrong:
+                await gate.text('say {"n": 4}', response_format=form)
+            assert wrong.value.param == "response_format", schema
+            with pytest.raises(openai.BadRequestError, match=r"text\.format"):
+                await gate.client.responses.create(
+                    model="caller",
+                    input='say {"n": 4}',
+                    text={"format": {"type": "json_schema", "name": "n", "schema": schema}},
+                )
+    assert "Traceback" not in caplog.text
+    assert "secret" not in caplog.text
+
+
+async def test_schemas_of_callers_cannot_keep_the_gateway_busy(state: Path) -> None:
+    slow = "^(a+)+$"
+    text = json.dumps({"a" * 60 + "!": "a" * 60 + "!"})
+    doubling: dict[str, Any] = {
+        f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)
+    }
+    async with serving(state) as gate:
+        for schema in (
+            {"additionalProperties": {"type": "string", "pattern": slow}},
+            {"patternProperties": {slow: {"type": "integer"}}, "additionalProperties": False},
+            {"patternProperties": {slow: {"type": "integer"}}, "unevaluatedProperties": False},
+        ):
+            form = {"type": "json_schema", "json_schema": {"schema": schema}}
+            async with asyncio.timeout(10):
+                assert await gate.text(f"say {text}", response_format=form) == text
+        doubling["d40"] = {"type": "object"}
+        form = {
+            "type": "json_schema",
+            "json_schema": {"schema": {"$defs": doubling, "$ref": "#/$defs/d0"}},
+        }
+        with pytest.raises(openai.BadRequestError, match="more than 10000 references"):
+            await gate.text("say {}", response_format=form)
+
+
 async def test_bad_requests_say_what_was_expected(state: Path) -> None:
     async with serving(state, roots=(state / "work",)) as gate:
         image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
@@ -300,6 +364,18 @@ async def test_bad_requests_say_what_was_expected(state: Path) -> None:
             ({"extra_headers": {"Acp-Cwd": "/"}}, openai.PermissionDeniedError, "below"),
             ({"extra_headers": {"Acp-Cwd": "work"}}, openai.BadRequestError, "absolute"),
             (
+                {"extra_body": {"metadata": {"session_id": 5}}},
+                openai.BadRequestError,
+                r"metadata\.session_id: expected a text, got int",
+            ),
+            (
+                {"extra_body": {"metadata": {"session_id": {}}}},
+                openai.BadRequestError,
+                r"metadata\.session_id: expected a text, got dict",
+            ),
+            ({"extra_body": {"metadata": {"cwd": 5}}}, openai.BadRequestError, r"metadata\.cwd"),
+            ({"metadata": {"cwd": "/a\0"}}, openai.BadRequestError, "with a NUL"),
+            (
                 {"response_format": {"type": "json_schema", "json_schema": {"schema": 3}}},
                 openai.BadRequestError,
                 "expected a JSON schema",
@@ -309,6 +385,10 @@ async def test_bad_requests_say_what_was_expected(state: Path) -> None:
                 await gate.ask("say .", **options)
         with pytest.raises(openai.BadRequestError, match="PNG, JPEG, GIF or WebP"):
             await gate.ask({"role": "user", "content": [broken]})
+        with pytest.raises(openai.BadRequestError, match="expected file_data as a text"):
+            await gate.ask(
+                {"role": "user", "content": [{"type": "file", "file": {"file_data": 5}}]}
+            )
         with pytest.raises(openai.BadRequestError, match=r"messages\[0\]: "):
             await gate.ask({"content": "x"})
         wrong = openai.AsyncOpenAI(base_url=f"{gate.url}/v1", api_key="wrong", max_retries=0)
@@ -403,6 +483,55 @@ async def test_response_in_a_json_form(state: Path) -> None:
         assert found.output_text == '{"n": 1}'
         with pytest.raises(openai.UnprocessableEntityError, match="It said: "):
             await gate.client.responses.create(model="caller", input="say no", text=form)
+
+
+async def test_streamed_response_in_a_wrong_form_is_stored_as_failed(state: Path) -> None:
+    form: Any = {"format": {"type": "json_object"}}
+    async with serving(state) as gate:
+        stream = await gate.client.responses.create(
+            model="caller", input="say no", text=form, stream=True
+        )
+        first = await anext(stream)
+        with pytest.raises(openai.APIError, match="It said: "):
+            async for _ in stream:
+                pass
+        found = await gate.client.responses.retrieve(first.response.id)
+        assert (found.status, found.error.code) == ("failed", "invalid_output")
+
+
+async def test_response_of_a_killed_gateway_has_failed(state: Path) -> None:
+    (state / "token").write_text("a-token-of-the-test")
+    (state / "token").chmod(0o600)
+    command = [sys.executable, "-m", "accord", "gateway", "--only", "openai", "--port", "0"]
+    command += ["--token-file", str(state / "token"), "--cwd", str(state / "work"), "--idle", "30"]
+    command += ["--", sys.executable, str(AGENT)]
+    started = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+    assert started.stderr is not None
+    try:
+        url = None
+        while url is None:
+            line = (await started.stderr.readline()).decode()
+            assert line, "it has ended"
+            url = re.search(r"http://127.0.0.1:\d+/v1", line)
+        async with openai.AsyncOpenAI(
+            base_url=url[0], api_key="a-token-of-the-test", max_retries=0
+        ) as client:
+            model = (await client.models.list()).data[0].id
+            begun = await client.responses.create(model=model, input="wait", background=True)
+    finally:
+        started.kill()
+        await started.communicate()
+    async with serving(state) as gate:
+        found = await gate.client.responses.retrieve(begun.id)
+        assert (found.status, found.error.code) == ("failed", "server_error")
+        assert (await gate.client.responses.cancel(begun.id)).status == "failed"
+        # Another gateway of this user does not end what runs in this one.
+        running = await gate.client.responses.create(model="caller", input="wait", background=True)
+        async with serving(state) as other:
+            shown = await other.client.responses.retrieve(running.id)
+            assert shown.status == "in_progress"
+            await gate.client.responses.cancel(running.id)
+    assert not [*gate.sessions.folder.glob("*.lock")]
 
 
 # Faults.

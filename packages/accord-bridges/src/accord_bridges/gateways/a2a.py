@@ -70,7 +70,7 @@ from accord.errors import AccordError
 from accord.remote.access import Principal
 from accord.types.session import AvailableCommand, Implementation
 from accord.version import __version__
-from accord_bridges.gateways.a2a_tasks import Notifier, StoredTasks
+from accord_bridges.gateways.a2a_tasks import Notifier, StoredTasks, check_id
 from accord_bridges.gateways.a2a_turns import TaskEvent, TaskTurn, content_of
 from accord_bridges.gateways.app import Mount
 from accord_bridges.gateways.turns import (
@@ -125,9 +125,9 @@ class A2a:
     def _card_of(self, agent: str) -> Any:
         async def respond(request: Request) -> Response:
             facts = await self._facts(agent)
-            base = str(request.base_url).rstrip("/")
-            if request.headers.get("x-forwarded-proto") == "https":
-                base = base.replace("http://", "https://", 1)
+            # Of the request alone: anybody can send headers of a proxy (R-SEC-11).
+            root = request.scope.get("root_path", "").rstrip("/")
+            base = f"{request.url.scheme}://{request.url.netloc}{root}"
             return JSONResponse(agent_card_to_dict(self._card(agent, facts, base)))
 
         return respond
@@ -207,6 +207,8 @@ class A2a:
         validate_proto_required_fields(params)
         validate_history_length(params.configuration)
         message = params.message
+        check_id("message.messageId", message.message_id)
+        check_id("message.contextId", message.context_id)
         push = None
         if params.configuration.HasField("task_push_notification_config"):
             push = params.configuration.task_push_notification_config
@@ -267,7 +269,7 @@ class A2a:
             given = {**MessageToDict(params.metadata), **MessageToDict(message.metadata)}
             wanted = {name: given[name] for name in ("cwd", "model") if given.get(name) is not None}
             for name, value in wanted.items():
-                if not isinstance(value, str):
+                if not isinstance(value, str) or "\0" in value:
                     raise InvalidParamsError(f"message.metadata.{name}: expected text")
             conversation = await self.sessions.new(agent, principal, **wanted)
             if context:

@@ -33,7 +33,7 @@ from a2a.utils.errors import InvalidParamsError, TaskNotFoundError
 from google.protobuf.json_format import MessageToDict
 
 from accord.remote.access import Principal
-from accord_terminal.sessions.records import Lock, is_locked
+from accord_bridges.gateways.alive import Alive
 
 log: logging.Logger = logging.getLogger("accord.gateway")
 
@@ -47,29 +47,28 @@ FINAL = frozenset(
 )
 _KEPT = 10_000  # tasks that have ended
 _PAGE, _MAX_PAGE = 50, 100
+_ID = 500  # characters of an id that a caller chooses
 _PUSHES = 8  # of a task
 _PUSH_CHARS = 4096  # of a URL or a secret
 _PUSH_S = 10.0
+_SCHEME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # of HTTP authentication
 _RETRIES_S = (1.0, 4.0)
 _WAITING = 100  # notifications of a task
 _LEAVE_S = 3.0
 
 
 class StoredTasks:
-    """The tasks of callers, and the sessions of their contexts."""
+    """The tasks of callers, and the sessions of their contexts: as long as a context has a task."""
 
     def __init__(self, database: sqlite3.Connection, folder: Path) -> None:
         self._database = database
-        self._folder = folder
-        self._gateway = secrets.token_hex(8)
-        lock = Lock.take(self._lock_path(self._gateway))
-        assert lock is not None, "its name is new"
-        self._lock = lock
+        self._alive = Alive(folder, "a2a")
         database.executescript(
             "CREATE TABLE IF NOT EXISTS a2a_tasks (id TEXT PRIMARY KEY, agent TEXT NOT NULL,"
             " principal TEXT NOT NULL, context TEXT NOT NULL, gateway TEXT NOT NULL,"
             " state INTEGER NOT NULL, at INTEGER NOT NULL, task BLOB NOT NULL);"
             "CREATE INDEX IF NOT EXISTS a2a_by_time ON a2a_tasks (agent, principal, at, id);"
+            "CREATE INDEX IF NOT EXISTS a2a_by_context ON a2a_tasks (context, agent, principal);"
             "CREATE TABLE IF NOT EXISTS a2a_contexts (context TEXT NOT NULL, agent TEXT NOT NULL,"
             " principal TEXT NOT NULL, session TEXT NOT NULL,"
             " PRIMARY KEY (context, agent, principal));"
@@ -78,9 +77,6 @@ class StoredTasks:
         )
         self._fail_interrupted()
 
-    def _lock_path(self, gateway: str) -> Path:
-        return self._folder / f"a2a-{gateway}.lock"
-
     def _fail_interrupted(self) -> None:
         """End the tasks of gateways that have died."""
         marks = ", ".join("?" * len(FINAL))
@@ -88,7 +84,7 @@ class StoredTasks:
             f"SELECT gateway, agent, principal, task FROM a2a_tasks WHERE state NOT IN ({marks})",
             tuple(FINAL),
         ).fetchall()
-        dead = {row[0] for row in rows if not is_locked(self._lock_path(row[0]))}
+        dead = self._alive.dead({row[0] for row in rows})
         for gateway, agent, principal, data in rows:
             if gateway not in dead:
                 continue
@@ -103,13 +99,11 @@ class StoredTasks:
             task.status.timestamp.GetCurrentTime()
             task.status.message.CopyFrom(agent_message(task, [Part(text=text)]))
             self.put(task, agent, principal)
-        for gateway in dead:
-            self._lock_path(gateway).unlink(missing_ok=True)
+        self._alive.forget(dead)
 
     def close(self) -> None:
         """Leave the tasks to the next gateway."""
-        self._lock_path(self._gateway).unlink(missing_ok=True)
-        self._lock.release()
+        self._alive.close()
 
     def put(self, task: Task, agent: str, principal: str) -> None:
         """Store a task as it is now."""
@@ -123,7 +117,7 @@ class StoredTasks:
                 agent,
                 principal,
                 task.context_id,
-                self._gateway,
+                self._alive.name,
                 task.status.state,
                 task.status.timestamp.ToNanoseconds(),
                 task.SerializeToString(),
@@ -132,12 +126,18 @@ class StoredTasks:
         if final:
             marks = ", ".join("?" * len(FINAL))
             old = (
-                f"SELECT id FROM a2a_tasks WHERE state IN ({marks})"
+                f"SELECT id, context, agent, principal FROM a2a_tasks WHERE state IN ({marks})"
                 " ORDER BY at DESC LIMIT -1 OFFSET ?"
             )
-            for [task_id] in self._database.execute(old, (*FINAL, _KEPT)).fetchall():
+            for task_id, *of in self._database.execute(old, (*FINAL, _KEPT)).fetchall():
                 self._database.execute("DELETE FROM a2a_pushes WHERE task = ?", (task_id,))
                 self._database.execute("DELETE FROM a2a_tasks WHERE id = ?", (task_id,))
+                self._database.execute(  # without its last task
+                    "DELETE FROM a2a_contexts WHERE (context, agent, principal) = (?, ?, ?) AND NOT"
+                    " EXISTS (SELECT 1 FROM a2a_tasks AS t WHERE t.context = a2a_contexts.context"
+                    " AND t.agent = a2a_contexts.agent AND t.principal = a2a_contexts.principal)",
+                    of,
+                )
 
     def get(self, task_id: str, agent: str, principal: Principal) -> Task:
         """Return a task. Raises `TaskNotFoundError`."""
@@ -232,6 +232,14 @@ class StoredTasks:
         )
 
 
+def check_id(where: str, given: str) -> None:
+    """Raise `InvalidParamsError` for an id of a caller that is too long to be kept."""
+    if len(given) > _ID:
+        raise InvalidParamsError(
+            f"{where}: expected at most {_ID} characters, got {len(given)}: {given[:80]!r}…"
+        )
+
+
 def agent_message(task: Task, parts: Iterable[Part]) -> Message:
     """Return a message of the agent in a task."""
     return Message(
@@ -285,7 +293,17 @@ class Notifier:
 
     def check(self, config: TaskPushNotificationConfig) -> None:
         """Raise `InvalidParamsError` unless notifications may be sent to a URL."""
-        given = (config.url, config.token, config.authentication.credentials)
+        check_id("id", config.id)
+        login = config.authentication
+        if (
+            login.scheme
+            and re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", login.scheme) is None
+        ):
+            raise InvalidParamsError(
+                "authentication.scheme: expected a scheme of HTTP, such as Bearer, got"
+                f" {login.scheme[:80]!r}"
+            )
+        given = (config.url, config.token, login.credentials)
         if any(len(text) > _PUSH_CHARS for text in given):
             raise InvalidParamsError(
                 f"A push notification config has more than {_PUSH_CHARS} chars"
@@ -323,8 +341,12 @@ class Notifier:
                 event = waiting.popleft()
                 content = MessageToDict(event)
                 for config in self._stored.pushes(task_id):
-                    if self._allows(config.url):  # another gateway may have stored it
+                    if not self._allows(config.url):  # another gateway may have stored it
+                        continue
+                    try:
                         await self._send(config, content)
+                    except Exception as error:  # noqa: BLE001  # the others are sent
+                        log.warning("! a push notification failed: %s", type(error).__name__)
         finally:
             del self._queues[task_id]
 

@@ -399,11 +399,19 @@ class _Reader:
     def __init__(self, until_question: bool) -> None:
         self._until_question = until_question
         self._has_ended = False
+        self._is_late = False
         self._items: deque[TaskStatusUpdateEvent | TaskArtifactUpdateEvent | _Said] = deque()
         self._changed = asyncio.Event()
 
     def put(self, event: TaskStatusUpdateEvent | TaskArtifactUpdateEvent) -> None:
-        self._items.append(event)
+        self._append(event)
+
+    def _append(self, item: TaskStatusUpdateEvent | TaskArtifactUpdateEvent | _Said) -> None:
+        if len(self._items) >= _EVENTS:
+            self._is_late = True
+            self._items.clear()
+        if not self._is_late:
+            self._items.append(item)
         self._changed.set()
 
     def put_text(self, task: Task, name: str, text: str) -> None:
@@ -411,17 +419,19 @@ class _Reader:
         if isinstance(last, _Said) and last.name == name:
             last.texts.append(text)
         else:
-            self._items.append(_Said(task, name, text))
-            self._changed.set()
+            self._append(_Said(task, name, text))
 
     async def next(self) -> TaskStatusUpdateEvent | TaskArtifactUpdateEvent | None:
-        """Return the next event, None after the last one."""
-        while not self._items:
+        """Return the next event, None after the last one.
+
+        Raises `InternalError` if there were too many that were not read.
+        """
+        while not self._items and not self._is_late:
             if self._has_ended:
                 return None
             self._changed.clear()
             await self._changed.wait()
-        if len(self._items) > _EVENTS:
+        if self._is_late:
             raise InternalError("The events were not read in time: subscribe again")
         item = self._items.popleft()
         if isinstance(item, _Said):
@@ -519,7 +529,7 @@ def _answer(question: _Question, given: Mapping[str, Any]) -> Any:
         options = question.request.options
         for wanted in (chosen, _WORDS.get(chosen.strip().casefold())):
             for option in options:
-                if wanted in (option.id, option.kind, option.name):
+                if wanted and wanted in (option.id, option.kind, option.name):
                     return option.id
         ids = ", ".join(option.id for option in options)
         raise InvalidParamsError(f"option: expected one of {ids}, got {chosen[:80]!r}")

@@ -55,7 +55,7 @@ _PATH = "/ag-ui"
 _THREADS = 100_000  # that are known
 _LEFT = 256  # turns that ended while their front ends were away
 _RESTORE_S = 60.0
-_ID = 500  # characters of the id of a thread
+_ID = 500  # characters of the id of a thread or a message
 _OF_USER = ("user", "system", "developer")
 
 
@@ -333,6 +333,13 @@ class AgUi:
         given = read(request.body, _Input)
         if not 0 < len(given.thread_id) <= _ID:
             raise GatewayError(f"threadId: expected 1 to {_ID} characters", param="threadId")
+        for number, message in enumerate(given.messages):
+            if len(message.id) > _ID:
+                where = f"messages[{number}].id"
+                raise GatewayError(
+                    f"{where}: expected at most {_ID} characters, got {len(message.id)}",
+                    param=where,
+                )
         thread = self._threads.find(request.principal.name, agent, given.thread_id)
         conversation = self._conversation(thread, request)
         reply = Reply(
@@ -362,7 +369,7 @@ class AgUi:
                 agent,
                 request.principal,
                 model=model or wishes.model,
-                cwd=Place.of(request, {"cwd": wishes.cwd}).cwd,
+                cwd=Place.of(request, {"cwd": wishes.cwd}, "forwardedProps.acp").cwd,
             )
             thread = self._threads.add(
                 request.principal.name, agent, given.thread_id, conversation.id

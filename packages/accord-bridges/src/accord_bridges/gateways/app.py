@@ -37,6 +37,9 @@ from accord_bridges.gateways.turns import AgentSessions, GatewayError
 
 log: logging.Logger = logging.getLogger("accord.gateway")
 _encode = msgspec.json.Encoder().encode
+# Headers of the protocols that web pages may read, and send.
+_EXPOSED = ("Mcp-Session-Id",)
+_ALLOWED = ("Acp-Cwd", "Mcp-Session-Id", "Mcp-Protocol-Version", "A2A-Version")
 
 
 class Request:
@@ -226,9 +229,9 @@ class GatewayApp:
         origin = headers.get("origin")
         if origin is not None and self._access.check_origin(scope) is None:
             if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
-                await cors_preflight(allow_origin(send, origin[0]))
+                await cors_preflight(allow_origin(send, origin[0], _EXPOSED), _ALLOWED)
                 return
-            send = allow_origin(send, origin[0])
+            send = allow_origin(send, origin[0], _EXPOSED)
         routes, place = self._find(path)
         body = RequestBody(receive)
         refusal = await self._access.check(scope)

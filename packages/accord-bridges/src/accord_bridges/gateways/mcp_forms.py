@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from accord.client.elicitation import ElicitationForm
 from accord.client.events import PermissionRequest
-from accord.text.excerpt import excerpt, one_line, visible
+from accord.text.excerpt import one_line, visible
 from accord_bridges.gateways.openai_forms import permission_arguments
 from accord_bridges.gateways.turns import CallerForm, CallerQuestion, GatewayError
 
@@ -191,6 +191,14 @@ def _permission_message(agent: str, request: PermissionRequest) -> str:
     return "\n".join(parts)
 
 
+def _shortened(message: str) -> str:
+    """Return a message that says how much of it is not there, for those who decide by it."""
+    left_out = len(message) - _MESSAGE
+    if left_out <= 0:
+        return message
+    return f"{message[:_MESSAGE]}\n… {left_out:,} more characters, not shown"
+
+
 def elicitation(agent: str, question: Question) -> types.ElicitRequest:
     """Return the form that asks a person."""
     if isinstance(question, CallerForm):
@@ -203,7 +211,7 @@ def elicitation(agent: str, question: Question) -> types.ElicitRequest:
         schema = {"type": "object", "properties": {"decision": decision}, "required": ["decision"]}
     return types.ElicitRequest(
         params=types.ElicitRequestFormParams(
-            message=excerpt(visible(message), _MESSAGE), requested_schema=schema
+            message=_shortened(visible(message)), requested_schema=schema
         )
     )
 
@@ -211,11 +219,11 @@ def elicitation(agent: str, question: Question) -> types.ElicitRequest:
 def answer_in(question: Question, given: object) -> Any:
     """Return the values or the id of the option that a person has chosen; what is none declines."""
     if not isinstance(given, types.ElicitResult) or given.action != "accept":
-        return None if isinstance(question, CallerForm) else ""
+        return None
     content = given.content or {}
     if isinstance(question, CallerForm):
         return {name: value for name, value in content.items() if value is not None}
-    return _option_names(question.request).get(str(content.get("decision")), "")
+    return _option_names(question.request).get(str(content.get("decision")))
 
 
 def can_elicit(context: Context) -> bool:

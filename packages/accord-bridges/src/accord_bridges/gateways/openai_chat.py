@@ -102,7 +102,15 @@ class OpenAiChat:
 
     async def _model(self, request: Request) -> None:
         name = request.path.removeprefix("/v1/models/")
-        agent_and_model(self._sessions, name)
+        agent, model = agent_and_model(self._sessions, name)
+        if model is not None:  # the agent knows its models, when it runs
+            raise GatewayError(
+                f"Expected an agent, such as {agent}, got {name[:100]!r}: the models of agents are"
+                " not listed, and a request can choose one",
+                status=404,
+                code="model_not_found",
+                param="model",
+            )
         await request.respond(self._entry(name))
 
     async def _chat(self, request: Request) -> None:

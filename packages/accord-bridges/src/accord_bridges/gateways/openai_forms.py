@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -186,13 +187,17 @@ def _image(url: Any, where: str) -> ContentBlock:
 def _file(part: Part, where: str) -> ContentBlock:
     given: Mapping[str, Any] = part.file or {}
     name = given.get("filename") or part.filename or "file"
-    data = given.get("file_data") or part.file_data
+    data: Any = given.get("file_data") or part.file_data
     if data is None:
         if part.file_url is not None:
             return ResourceLink(part.file_url, str(name))
         raise GatewayError(
             f"{where}: expected file_data; files that were uploaded elsewhere are not known here",
             param=where,
+        )
+    if not isinstance(data, str):
+        raise GatewayError(
+            f"{where}: expected file_data as a text, got {type(data).__name__}", param=where
         )
     if data.startswith("data:"):
         kind, content = _data_url(data, where)
@@ -318,12 +323,20 @@ class Place(Struct):
     cwd: str | None
 
     @classmethod
-    def of(cls, request: Request, metadata: Mapping[str, Any] | None) -> Place:
-        given = metadata or {}
-        return cls(
-            request.header(_SESSION_HEADER) or given.get("session_id"),
-            request.header(_CWD_HEADER) or given.get("cwd"),
-        )
+    def of(
+        cls, request: Request, metadata: Mapping[str, Any] | None, where: str = "metadata"
+    ) -> Place:
+        """Read a request, whose metadata is at `where`. Raises `GatewayError`."""
+
+        def wanted(header: str, name: str) -> str | None:
+            found: Any = request.header(header) or (metadata or {}).get(name)
+            if found is None or (isinstance(found, str) and "\0" not in found):
+                return found
+            place = f"{where}.{name}"
+            got = "one with a NUL" if isinstance(found, str) else type(found).__name__
+            raise GatewayError(f"{place}: expected a text, got {got}", param=place)
+
+        return cls(wanted(_SESSION_HEADER, "session_id"), wanted(_CWD_HEADER, "cwd"))
 
 
 def session_headers(conversation: Conversation) -> tuple[tuple[str, str], ...]:
@@ -359,10 +372,20 @@ def head_of(turns: Sequence[tuple[str, str]]) -> bytes:
 _FENCE = re.compile(r"```(?:json)?\s*\n(.*?)\n\s*```", re.DOTALL)
 
 
+_REFERENCES = 10_000  # that are followed for one answer: they can double at each level
+# What jsonschema raises for some wrong $schema, $id, old keywords, and references without an end.
+_UNUSABLE = (AttributeError, RecursionError, TypeError, ValueError)
+
+
 class JsonOutput(Struct):
-    """The form that the caller wants of the answer; without a schema, any JSON object."""
+    """The form that the caller wants of the answer; without a schema, any JSON object.
+
+    The schema is the caller's, and answers are checked in the event loop: no reference is fetched,
+    and no regular expression runs.
+    """
 
     schema: dict[str, Any] | None
+    where: str = "response_format"
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | None, where: str) -> JsonOutput | None:
@@ -371,7 +394,7 @@ class JsonOutput(Struct):
         if kind == "text":
             return None
         if kind == "json_object":
-            return cls(None)
+            return cls(None, where)
         if kind != "json_schema":
             raise GatewayError(
                 f"{where}.type: expected text, json_object or json_schema, got {kind!r}",
@@ -380,18 +403,22 @@ class JsonOutput(Struct):
         assert given is not None
         inner: Any = given.get("json_schema", given)
         schema: Any = inner.get("schema") if lenient_json.is_object(inner) else None
+        if not lenient_json.is_object(schema):
+            raise _no_schema(where, f"got {type(schema).__name__}")
         from jsonschema import SchemaError
         from jsonschema.validators import validator_for
+        from referencing.exceptions import Unresolvable
 
         try:
-            if not lenient_json.is_object(schema):
-                raise SchemaError(f"got {type(schema).__name__}")
             validator_for(schema).check_schema(schema)
+            _check_references(schema)
         except SchemaError as error:
-            raise GatewayError(
-                f"{where}: expected a JSON schema: {error.message}", param=where
-            ) from None
-        return cls(schema)
+            raise _no_schema(where, error.message) from None
+        except Unresolvable as error:
+            raise _unresolvable(where, error) from None
+        except _UNUSABLE as error:
+            raise _no_schema(where, f"one that ends in {type(error).__name__}") from None
+        return cls(schema, where)
 
     def request(self) -> str:
         """Return the words that ask the agent for it."""
@@ -402,23 +429,107 @@ class JsonOutput(Struct):
         )
 
     def read(self, text: str) -> str:
-        """Return the JSON of an answer. Raises `ValueError` with what is wrong."""
+        """Return the JSON of an answer.
+
+        Raises `ValueError` with what is wrong, or `GatewayError` for a schema that has no answer.
+        """
         found = _FENCE.search(text)
         inner = found.group(1) if found else text
-        value = json.loads(inner)
+        try:
+            value = json.loads(inner)
+        except RecursionError:
+            raise ValueError("expected JSON with fewer levels") from None
         if self.schema is None:
             if not isinstance(value, dict):
                 raise ValueError(f"expected a JSON object, got {type(value).__name__}")
-        else:
-            from jsonschema.validators import validator_for
+            return inner.strip()
+        from referencing.exceptions import Unresolvable
 
+        try:
             errors = [
                 f"{one.json_path}: {one.message}"
-                for one in validator_for(self.schema)(self.schema).iter_errors(value)
+                for one in islice(_validator(self.schema, self.where).iter_errors(value), 5)
             ]
-            if errors:
-                raise ValueError("; ".join(errors[:5]))
+        except Unresolvable as error:
+            raise _unresolvable(self.where, error) from None
+        except _UNUSABLE as error:
+            raise _no_schema(self.where, f"one that ends in {type(error).__name__}") from None
+        if errors:
+            raise ValueError("; ".join(errors))
         return inner.strip()
+
+
+def _no_schema(where: str, got: str) -> GatewayError:
+    return GatewayError(f"{where}: expected a JSON schema: {got[:500]}", param=where)
+
+
+def _unresolvable(where: str, error: Any) -> GatewayError:
+    return GatewayError(
+        f"{where}: expected references into the schema itself, got $ref {str(error.ref)[:200]!r}:"
+        " nothing is fetched",
+        param=where,
+    )
+
+
+def _check_references(schema: dict[str, Any]) -> None:
+    """Raise `Unresolvable` for a reference that leads out of the schema."""
+    from referencing import Registry
+    from referencing.jsonschema import DRAFT202012
+
+    root = DRAFT202012.create_resource(schema)
+    places = [(Registry[Any]().resolver_with_root(root), root)]
+    while places:
+        resolver, resource = places.pop()
+        contents: Any = resource.contents
+        if lenient_json.is_object(contents):
+            for name in ("$ref", "$dynamicRef"):
+                if isinstance(contents.get(name), str):
+                    resolver.lookup(contents[name])
+        places += ((resolver.in_subresource(one), one) for one in resource.subresources())
+
+
+def _validator(schema: dict[str, Any], where: str) -> Any:
+    """Return what checks an answer, in bounded time and without a look at anything else."""
+    from jsonschema import validators
+    from referencing import Registry
+
+    make: Any = validators
+    kind = make.validator_for(schema)
+    known: Mapping[str, Any] = kind.VALIDATORS
+    followed = 0
+
+    def reference(name: str) -> Any:
+        def check(validator: Any, ref: Any, instance: Any, inside: Any) -> Any:
+            nonlocal followed
+            followed += 1
+            if followed > _REFERENCES:
+                raise _no_schema(where, f"it needs more than {_REFERENCES} references")
+            return known[name](validator, ref, instance, inside)
+
+        return check
+
+    def others(validator: Any, wanted: Any, instance: Any, inside: Any) -> Any:
+        if "patternProperties" not in inside:  # they say which properties are others
+            yield from known["additionalProperties"](validator, wanted, instance, inside)
+
+    def unchecked(*_: Any) -> tuple[()]:
+        return ()
+
+    # The last two run the patterns as well, and follow references on their own.
+    left_out = (
+        "pattern",
+        "patternProperties",
+        "format",
+        "unevaluatedProperties",
+        "unevaluatedItems",
+    )
+    names = [name for name in ("$ref", "$dynamicRef", "$recursiveRef") if name in known]
+    changed = {
+        **dict.fromkeys(left_out, unchecked),
+        "additionalProperties": others,
+        **{name: reference(name) for name in names},
+    }
+    return make.extend(kind, changed)(schema, registry=Registry[Any]())
 
 
 async def json_answer(
@@ -449,7 +560,7 @@ async def json_answer(
             f" {text[:2000]}",
             status=422,
             code="invalid_output",
-            param="response_format",
+            param=output.where,
         ) from None
 
 

@@ -10,6 +10,8 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,6 +19,7 @@ from msgspec import Struct
 
 from accord.client.events import Text, Thought, ToolCall
 from accord.text import lenient_json
+from accord_bridges.gateways.alive import Alive
 from accord_bridges.gateways.app import Request, Routes
 from accord_bridges.gateways.openai_forms import (
     Content,
@@ -96,8 +99,9 @@ class OpenAiResponses:
     def __init__(self, sessions: AgentSessions, *, show_tools: bool = False) -> None:
         self._sessions = sessions
         self.show_tools = show_tools
-        self.stored = _Stored(sessions.database)
+        self.stored = _Stored(sessions.database, sessions.folder)
         self._running: dict[str, _Reply] = {}
+        sessions.at_end.append(self._end)
 
     def routes(self) -> Routes:
         """Return the paths."""
@@ -137,6 +141,12 @@ class OpenAiResponses:
                 del self._running[reply.id]
             else:
                 reply.task.add_done_callback(lambda _: self._running.pop(reply.id, None))
+
+    async def _end(self) -> None:
+        tasks = [reply.task for reply in self._running.values() if reply.task is not None]
+        if tasks:  # their turns have ended
+            await asyncio.wait(tasks)
+        self.stored.close()
 
     def _returned(self, request: Request, items: Sequence[_Item]) -> Exchange | None:
         """Give the results of the caller's tools to the turns that wait; return the last one's."""
@@ -267,6 +277,7 @@ class _Reply:
         self._events: list[bytes] | None = None  # None: nobody reads them
         self._number = 0
         self._error: dict[str, Any] | None = None
+        self._is_shown = False  # as one that is in progress
 
     # What is sent.
 
@@ -281,13 +292,8 @@ class _Reply:
 
     async def collect(self) -> None:
         """Store the response when the turn has ended: the caller polls for it."""
-        try:
+        with suppress(GatewayError):  # the response has it
             await self._collect()
-        except GatewayError as error:
-            self._error = error_body(error)["error"]
-            self.save("failed")
-        finally:
-            self.ended.set()
 
     async def stream(self) -> None:
         """Send events as they happen."""
@@ -340,6 +346,13 @@ class _Reply:
             if error is not None:
                 self._error = error_body(error)["error"]
             self.save("failed" if error is not None else None)
+        except BaseException as error:
+            if self._is_shown:
+                known = isinstance(error, GatewayError)
+                shown = error if known else GatewayError("Internal error", status=500)
+                self._error = error_body(shown)["error"]
+                self.save("failed")
+            raise
         finally:
             self.ended.set()
 
@@ -480,12 +493,17 @@ class _Reply:
 
     def save(self, status: str | None = "in_progress") -> None:
         """Store the response as it is now."""
+        self._is_shown = status == "in_progress"
         if self._given.store is False:
             body: dict[str, Any] | None = None
         else:
             body = self.body(status)
         self._responses.stored.put(
-            self.id, self.exchange.conversation.id, self._request.principal.name, body
+            self.id,
+            self.exchange.conversation.id,
+            self._request.principal.name,
+            body,
+            runs=self._is_shown,
         )
 
 
@@ -497,25 +515,75 @@ def _content(output: Any) -> Any:
 
 
 class _Stored:
-    """The responses of the last time, and the last one of each session."""
+    """The responses of the last time, and the last one of each session.
 
-    def __init__(self, database: sqlite3.Connection) -> None:
+    A response that was in progress when its gateway died has failed.
+    """
+
+    def __init__(self, database: sqlite3.Connection, folder: Path) -> None:
         self._database = database
+        self._alive = Alive(folder, "responses")
         database.executescript(
             "CREATE TABLE IF NOT EXISTS responses (number INTEGER PRIMARY KEY AUTOINCREMENT,"
             " id TEXT UNIQUE NOT NULL, session TEXT NOT NULL, principal TEXT NOT NULL, body BLOB);"
             "CREATE INDEX IF NOT EXISTS by_session ON responses (session, number);"
+            "CREATE TABLE IF NOT EXISTS running_responses (id TEXT PRIMARY KEY,"
+            " gateway TEXT NOT NULL);"
         )
+        self._fail_interrupted()
+
+    def _fail_interrupted(self) -> None:
+        database = self._database
+        running = database.execute("SELECT id, gateway FROM running_responses").fetchall()
+        dead = self._alive.dead({gateway for _, gateway in running})
+        for response_id, gateway in running:
+            if gateway not in dead:
+                continue
+            row = database.execute(
+                "SELECT body FROM responses WHERE id = ?", (response_id,)
+            ).fetchone()
+            if row is not None and row[0] is not None:
+                body = msgspec.json.decode(row[0])
+                text = (
+                    "The gateway ended while this response was in progress. What the agent has done"
+                    f" is in the session {body['acp']['session_id']}: continue with"
+                    " previous_response_id"
+                )
+                error = GatewayError(text, status=500, code="server_error")
+                body |= {"status": "failed", "error": error_body(error)["error"]}
+                database.execute(
+                    "UPDATE responses SET body = ? WHERE id = ?", (_encode(body), response_id)
+                )
+            database.execute("DELETE FROM running_responses WHERE id = ?", (response_id,))
+        self._alive.forget(dead)
+
+    def close(self) -> None:
+        """Leave the responses to the next gateway."""
+        self._alive.close()
 
     def put(
-        self, response_id: str, session: str, principal: str, body: dict[str, Any] | None
+        self,
+        response_id: str,
+        session: str,
+        principal: str,
+        body: dict[str, Any] | None,
+        *,
+        runs: bool = False,
     ) -> None:
+        """Store a response; one that `runs` changes until it is stored again."""
         data = None if body is None else _encode(body)
         self._database.execute(
             "INSERT INTO responses (id, session, principal, body) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (id) DO UPDATE SET body = excluded.body",
             (response_id, session, principal, data),
         )
+        if runs:
+            self._database.execute(
+                "INSERT OR REPLACE INTO running_responses VALUES (?, ?)",
+                (response_id, self._alive.name),
+            )
+        else:
+            self._database.execute("DELETE FROM running_responses WHERE id = ?", (response_id,))
         self._database.execute(
             "DELETE FROM responses WHERE number <= (SELECT max(number) FROM responses) - ?",
             (_KEPT,),

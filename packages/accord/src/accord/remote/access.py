@@ -481,21 +481,29 @@ def _accepts_json(values: Sequence[str]) -> bool:
     return not values or not accepted.isdisjoint(("application/json", "application/*", "*/*"))
 
 
-async def cors_preflight(send: Send) -> None:
-    """Answer a browser that asks whether a page of an allowed origin may send a request."""
+async def cors_preflight(send: Send, more: Sequence[str] = ()) -> None:
+    """Answer a browser that asks whether a page of an allowed origin may send a request.
+
+    `more` are headers that a page may send in addition to those of ACP.
+    """
+    allowed = ", ".join(("Authorization", "Content-Type", _ALLOWED_HEADERS, *more))
     headers = (
         ("Access-Control-Allow-Methods", "GET, POST, DELETE"),
-        ("Access-Control-Allow-Headers", f"Authorization, Content-Type, {_ALLOWED_HEADERS}"),
+        ("Access-Control-Allow-Headers", allowed),
         ("Access-Control-Max-Age", "600"),
     )
     await respond(send, 204, headers=headers)
 
 
-def allow_origin(send: Send, origin: str) -> Send:
-    """Return `send` with the headers by which a browser passes responses to a page (R-HTTP-46)."""
+def allow_origin(send: Send, origin: str, more: Sequence[str] = ()) -> Send:
+    """Return `send` with the headers by which a browser passes responses to a page (R-HTTP-46).
+
+    `more` are headers that a page may read in addition to those of ACP.
+    """
+    exposed = ", ".join((_ALLOWED_HEADERS, *more))
     added = [
         (b"access-control-allow-origin", origin.encode("latin-1")),
-        (b"access-control-expose-headers", _ALLOWED_HEADERS.encode()),
+        (b"access-control-expose-headers", exposed.encode()),
         (b"vary", b"origin"),
     ]
 
