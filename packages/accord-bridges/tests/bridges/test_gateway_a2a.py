@@ -279,7 +279,7 @@ async def test_card_has_the_agent_its_commands_and_the_login(state: Path) -> Non
 async def test_card_has_the_address_of_its_request(state: Path) -> None:
     access = Access(token=TOKEN, origins=["https://a.example"])
     inner = gateway({"caller": named("caller")}, access, GatewaySettings())
-    inner.sessions.look = _looked  # type: ignore[method-assign]
+    inner.sessions.look = _looked
     outer = Starlette(routes=[Mount("/agents", app=inner)])
     try:
         async with httpx.AsyncClient(

@@ -644,7 +644,8 @@ async def test_session_follows_the_rules_of_the_gateway_that_runs_it(state: Path
         record = Store().read(first.acp["session_id"])
         assert record.approvals == Approvals(deny=("edit",))
     (state / "other").mkdir()
-    for settings in ({"cwd": state / "other"}, {"scratch": True}):
+    elsewhere: list[dict[str, Any]] = [{"cwd": state / "other"}, {"scratch": True}]
+    for settings in elsewhere:
         async with serving(state, **settings) as other:
             with pytest.raises(openai.PermissionDeniedError, match="is not allowed here"):
                 await other.ask("edit", **here)
