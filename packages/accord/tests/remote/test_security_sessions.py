@@ -119,10 +119,11 @@ async def attack(client: Raw, session_id: str) -> None:
     for method, params in USES.items():
         unknown = await client.request(method, sessionId="session-0", **params)
         answer = await client.request(method, sessionId=session_id, **params)
-        for found in (unknown, answer):
+        for found, given in ((unknown, "session-0"), (answer, session_id)):
             del found["id"]
-            if "error" in found:
-                found["error"].get("data", {}).pop("sessionId", None)
+            if (error := found.get("error")) is not None:
+                error.get("data", {}).pop("sessionId", None)
+                error["message"] = error["message"].replace(given, "…")  # what the client has sent
         assert answer == unknown, method
         if method not in ("session/close", "session/delete", "session/set_mode"):
             assert answer["error"]["code"] in (-32002, -32601, -32602), (method, answer)
