@@ -17,13 +17,13 @@ import pytest
 from msgspec.structs import replace
 
 from accord.remote.access import Access, Principal
-from accord.remote.server import ServerOptions, Stop, run_server
+from accord.remote.server import Stop
 from accord.types.session import AvailableCommand, Implementation
 from accord_bridges.gateways import gateway
 from accord_bridges.gateways.turns import AgentSessions, GatewaySettings
 from accord_terminal.sessions.named import open_session
-from accord_terminal.sessions.records import Approvals, Store, has_owner
-from accord_terminal.toolkit.agent_names import AgentEntry, NamedAgent
+from accord_terminal.sessions.records import Approvals, Store
+from bridges.gateway_harness import AGENT, listening, named, stop_owners
 
 pytest.importorskip("mcp", reason="the library `mcp` is not installed")
 pytest.importorskip("a2a.server.routes", reason="the library `a2a-sdk` is not installed")
@@ -67,7 +67,6 @@ from accord_bridges.gateways.a2a_turns import _Reader  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
 
-AGENT = Path(__file__).with_name("gateway_agent.py")
 TOKEN = "the-token-of-the-test"
 PNG = b"\x89PNG\r\n\x1a\n0000"
 ASKS = "TASK_STATE_INPUT_REQUIRED"
@@ -206,22 +205,6 @@ class Gateway(Caller):
         self.stop = stop
 
 
-@pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("ACCORD_STATE", str(tmp_path / "state"))
-    monkeypatch.setenv("CALLER_STORE", str(tmp_path / "caller.db"))
-    (tmp_path / "run").mkdir()
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
-    (tmp_path / "work").mkdir()
-    return tmp_path
-
-
-def named(name: str) -> NamedAgent:
-    argv = (sys.executable, str(AGENT), name)
-    entry = AgentEntry(command=list(argv))
-    return NamedAgent(name=name, argv=argv, source="command line", entry=entry)
-
-
 @asynccontextmanager
 async def serving(
     state: Path, *, access: Access | None = None, push: Sequence[str] = (), **settings: Any
@@ -229,30 +212,8 @@ async def serving(
     agents = {name: named(name) for name in ("caller", "other")}
     decided = replace(GatewaySettings(cwd=state / "work", idle_s=30), **settings)
     app = gateway(agents, access or Access(token=TOKEN), decided, only=["a2a"], push_hosts=push)
-    stop = Stop()
-    listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    server = asyncio.create_task(
-        run_server(
-            app,
-            ServerOptions(port=0, drain_s=0),
-            lambda sockets: listening.set_result(sockets[0].getsockname()[1]),
-            stop,
-        )
-    )
-    try:
-        async with Gateway(f"http://127.0.0.1:{await listening}", app.sessions, stop) as gate:
-            yield gate
-    finally:
-        stop.request()
-        await server
-        await stop_owners()
-
-
-async def stop_owners() -> None:
-    for record in Store():
-        if has_owner(record.id):
-            async with open_session(record.id, record.cwd, create=False) as shared:
-                await shared.agent.call_extension("_accord/session/stop")
+    async with listening(app) as (url, stop), Gateway(url, app.sessions, stop) as gate:
+        yield gate
 
 
 async def test_card_has_the_agent_its_commands_and_the_login(state: Path) -> None:

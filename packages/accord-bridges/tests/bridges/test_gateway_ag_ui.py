@@ -11,7 +11,6 @@ import base64
 import json
 import os
 import shutil
-import sys
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
@@ -23,12 +22,12 @@ import pytest
 from msgspec.structs import replace
 
 from accord.remote.access import Access, Principal
-from accord.remote.server import ServerOptions, Stop, run_server
+from accord.remote.server import Stop
 from accord_bridges.gateways import gateway
 from accord_bridges.gateways.turns import AgentSessions, GatewaySettings
 from accord_terminal.sessions.named import open_session
-from accord_terminal.sessions.records import Approvals, Store, has_owner
-from accord_terminal.toolkit.agent_names import AgentEntry, NamedAgent
+from accord_terminal.sessions.records import Approvals, Store
+from bridges.gateway_harness import AGENT, listening, named
 
 pytest.importorskip("mcp", reason="the library `mcp` is not installed")
 core: Any = pytest.importorskip("ag_ui.core", reason="`ag-ui-protocol` is not installed")
@@ -36,7 +35,6 @@ pydantic: Any = pytest.importorskip("pydantic", reason="`pydantic` is not instal
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
 
-AGENT = Path(__file__).with_name("gateway_agent.py")
 TOKENS = {"the token of anna": "anna", "the token of boris": "boris"}
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n0000").decode()
 LOOKUP = {
@@ -182,24 +180,10 @@ class Gateway:
         return response.status_code, event
 
 
-@pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("ACCORD_STATE", str(tmp_path / "state"))
-    monkeypatch.setenv("CALLER_STORE", str(tmp_path / "caller.db"))
-    (tmp_path / "run").mkdir()
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
-    (tmp_path / "work").mkdir()
-    return tmp_path
-
-
 @asynccontextmanager
 async def serving(
     state: Path, program: Path = AGENT, **settings: Any
 ) -> AsyncGenerator[Gateway, None]:
-    argv = (sys.executable, str(program))
-    named = NamedAgent(
-        name="caller", argv=argv, source="command line", entry=AgentEntry(command=list(argv))
-    )
     decided = replace(GatewaySettings(cwd=state / "work", idle_s=30), **settings)
 
     async def authenticate(request: Any) -> Principal | None:
@@ -207,28 +191,17 @@ async def serving(
         name = TOKENS.get(given.removeprefix("Bearer "))
         return None if name is None else Principal(name)
 
-    app = gateway({"caller": named}, Access(authenticate=authenticate), decided, only=["ag-ui"])
-    stop = Stop()
-    listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    server = asyncio.create_task(
-        run_server(
-            app,
-            ServerOptions(port=0, drain_s=0),
-            lambda sockets: listening.set_result(sockets[0].getsockname()[1]),
-            stop,
-        )
+    app = gateway(
+        {"caller": named("caller", program)},
+        Access(authenticate=authenticate),
+        decided,
+        only=["ag-ui"],
     )
-    try:
-        url = f"http://127.0.0.1:{await listening}"
-        async with httpx2.AsyncClient(base_url=url, timeout=30) as http:
-            yield Gateway(url, app.sessions, stop, http)
-    finally:
-        stop.request()
-        await server
-        for record in Store():
-            if has_owner(record.id):
-                async with open_session(record.id, record.cwd, create=False) as shared:
-                    await shared.agent.call_extension("_accord/session/stop")
+    async with (
+        listening(app) as (url, stop),
+        httpx2.AsyncClient(base_url=url, timeout=30) as http,
+    ):
+        yield Gateway(url, app.sessions, stop, http)
 
 
 # Runs.

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,13 @@ from msgspec.structs import replace
 
 from accord.client.events import PermissionRequest
 from accord.remote.access import Access, Principal, RemoteRequest
-from accord.remote.server import ServerOptions, Stop, run_server
+from accord.remote.server import Stop
 from accord.types.permission import PermissionOption
 from accord_bridges.gateways.app import GatewayApp
 from accord_bridges.gateways.turns import AgentSessions, CallerQuestion, GatewaySettings
 from accord_terminal.sessions.named import open_session
-from accord_terminal.sessions.records import Approvals, OwnerError, Store, has_owner
-from accord_terminal.toolkit.agent_names import AgentEntry, NamedAgent
+from accord_terminal.sessions.records import Approvals, Store
+from bridges.gateway_harness import listening, named, stop_owners
 
 pytest.importorskip("mcp", reason="the library `mcp` is not installed")
 
@@ -68,18 +68,7 @@ class Gateway:
         """Wait until no turn runs."""
         async with asyncio.timeout(WAIT_S):
             while self.sessions.running_turns:
-                await asyncio.sleep(0.01)
-
-
-@pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("ACCORD_STATE", str(tmp_path / "state"))
-    monkeypatch.setenv("CALLER_STORE", str(tmp_path / "caller.db"))
-    monkeypatch.setenv("PYTHONPATH", str(AGENT.parent.parent))
-    (tmp_path / "run").mkdir()
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
-    (tmp_path / "work").mkdir()
-    return tmp_path
+                await asyncio.sleep(0)
 
 
 def authenticate(request: RemoteRequest) -> Principal | None:
@@ -92,46 +81,13 @@ def authenticate(request: RemoteRequest) -> Principal | None:
 async def serving(
     state: Path, *, drain_s: float = 0, most: int = 256, idle_s: float = 60.0, **settings: Any
 ) -> AsyncGenerator[Gateway, None]:
-    argv = (sys.executable, str(AGENT))
-    agents = {
-        name: NamedAgent(
-            name=name,
-            argv=(*argv, name),
-            source="command line",
-            entry=AgentEntry(command=[*argv, name]),
-        )
-        for name in ("painter", "other")
-    }
+    agents = {name: named(name, AGENT) for name in ("painter", "other")}
     decided = replace(GatewaySettings(cwd=state / "work", idle_s=30), **settings)
     sessions = AgentSessions(agents, decided)
     server = McpGateway(sessions, most=most, idle_s=idle_s)
     app = GatewayApp(sessions, [server.mount()], Access(authenticate=authenticate))
-    stop = Stop()
-    listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    running = asyncio.create_task(
-        run_server(
-            app,
-            ServerOptions(port=0, drain_s=drain_s),
-            lambda sockets: listening.set_result(sockets[0].getsockname()[1]),
-            stop,
-        )
-    )
-    try:
-        yield Gateway(f"http://127.0.0.1:{await listening}", sessions, stop)
-    finally:
-        stop.request()
-        async with asyncio.timeout(WAIT_S):
-            await running
-        await stop_owners()
-
-
-async def stop_owners() -> None:
-    for record in Store():
-        if not has_owner(record.id):
-            continue
-        with suppress(OwnerError):  # it ends by itself
-            async with open_session(record.id, record.cwd, create=False) as shared:
-                await shared.agent.call_extension("_accord/session/stop")
+    async with listening(app, drain_s=drain_s) as (url, stop):
+        yield Gateway(url, sessions, stop)
 
 
 def found(result: types.CallToolResult) -> dict[str, Any]:

@@ -18,20 +18,19 @@ from msgspec.structs import replace
 
 from accord import Text
 from accord.remote.access import Access, Principal, RemoteRequest
-from accord.remote.server import ServerOptions, Stop, run_server
+from accord.remote.server import Stop
 from accord_bridges.gateways import gateway
 from accord_bridges.gateways.caller_tools import CallerTool
 from accord_bridges.gateways.turns import AgentSessions, GatewayError, GatewaySettings
 from accord_terminal.sessions.named import open_session
 from accord_terminal.sessions.records import Approvals, Store, has_owner
-from accord_terminal.toolkit.agent_names import AgentEntry, NamedAgent
+from bridges.gateway_harness import AGENT, listening, named
 
 pytest.importorskip("mcp", reason="the library `mcp` is not installed")
 openai: Any = pytest.importorskip("openai", reason="the library `openai` is not installed")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
 
-AGENT = Path(__file__).with_name("gateway_agent.py")
 TOKEN = "the token of the test"
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n0000").decode()
 LOOKUP = {
@@ -69,47 +68,16 @@ class Gateway:
         return (await self.ask(*said, **options)).choices[0].message.content
 
 
-@pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("ACCORD_STATE", str(tmp_path / "state"))
-    monkeypatch.setenv("CALLER_STORE", str(tmp_path / "caller.db"))
-    (tmp_path / "run").mkdir()
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
-    (tmp_path / "work").mkdir()
-    return tmp_path
-
-
 @asynccontextmanager
 async def serving(
     state: Path, port: int = 0, drain_s: float = 0, access: Access | None = None, **settings: Any
 ) -> AsyncGenerator[Gateway, None]:
-    argv = (sys.executable, str(AGENT))
-    named = NamedAgent(
-        name="caller", argv=argv, source="command line", entry=AgentEntry(command=list(argv))
-    )
     decided = replace(GatewaySettings(cwd=state / "work", idle_s=30), **settings)
-    app = gateway({"caller": named}, access or Access(token=TOKEN), decided)
-    stop = Stop()
-    listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    server = asyncio.create_task(
-        run_server(
-            app,
-            ServerOptions(port=port, drain_s=drain_s),
-            lambda sockets: listening.set_result(sockets[0].getsockname()[1]),
-            stop,
-        )
-    )
-    try:
-        gate = Gateway(f"http://127.0.0.1:{await listening}", app.sessions, stop)
+    app = gateway({"caller": named("caller")}, access or Access(token=TOKEN), decided)
+    async with listening(app, port=port, drain_s=drain_s) as (url, stop):
+        gate = Gateway(url, app.sessions, stop)
         async with gate.client:
             yield gate
-    finally:
-        stop.request()
-        await server
-        for record in Store():
-            if has_owner(record.id):
-                async with open_session(record.id, record.cwd, create=False) as shared:
-                    await shared.agent.call_extension("_accord/session/stop")
 
 
 async def test_conversation_continues_by_its_transcript_header_and_id(state: Path) -> None:
