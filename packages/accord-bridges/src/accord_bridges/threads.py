@@ -28,7 +28,7 @@ _END_S = 2.0  # that the first thread has to end after a cancel
 
 
 class Stopped(BaseException):
-    """The turn has ended. It is no `Exception`, so that the code of tools does not catch it."""
+    """The turn has ended. It does not derive from `Exception`: tools must not catch it."""
 
 
 class Threads:

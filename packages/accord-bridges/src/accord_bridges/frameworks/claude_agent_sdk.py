@@ -243,7 +243,7 @@ def _prompt(run: Run) -> str | list[dict[str, Any]]:
             case EmbeddedResource(uri=uri, content=str() as text):
                 blocks.append(_text(f"[{uri}]({uri})\n\n{text}"))
             case EmbeddedResource(uri=uri, content=content):
-                blocks.append(_text(f"[{uri}]({uri}), {len(content):,} bytes that are no text"))
+                blocks.append(_text(f"[{uri}]({uri}), {len(content):,} bytes, not text"))
             case ResourceLink(uri=uri, name=name):
                 blocks.append(_text(f"[{name}]({uri})"))
             case _:

@@ -192,7 +192,7 @@ def _permission_message(agent: str, request: PermissionRequest) -> str:
 
 
 def _shortened(message: str) -> str:
-    """Return a message that says how much of it is not there, for those who decide by it."""
+    """Return a message, cut if it is long. Its end says how many characters are missing."""
     left_out = len(message) - _MESSAGE
     if left_out <= 0:
         return message

@@ -292,7 +292,7 @@ async def _tell_progress(context: Context, turn: Turn) -> None:
 
 
 async def _elicit(context: Context, turn: Turn, question: Question) -> None:
-    """Ask the person, until somebody has answered."""
+    """Ask the person. Stop asking when the question was answered elsewhere."""
     request = elicitation(turn.agent, question)
     assert isinstance(request.params, types.ElicitRequestFormParams)
     asked = asyncio.create_task(

@@ -219,7 +219,7 @@ class Exchange:
         return not self._happened and any(map(self.is_open, self._open))
 
     async def wait_closed(self, call_id: str) -> None:
-        """Wait until a question needs no answer: somebody has answered, or it was withdrawn."""
+        """Wait until a question was answered or withdrawn."""
         waiting = self._open.get(call_id)
         if waiting is not None:
             await asyncio.wait([waiting])
@@ -618,7 +618,7 @@ class Conversation:
         self._tools.seen = None
 
     async def leave_agent(self) -> bool:
-        """Leave the session and end its agent, unless somebody else uses it; the session stays."""
+        """Leave the session. End its agent if no other client uses it; the session stays."""
         async with self.order:
             if self.requests:
                 return False

@@ -821,7 +821,7 @@ class ClientTurn(MustEnter):
 
 
 def require_message(contents: tuple[ContentBlock, ...]) -> None:
-    """Raise `ValueError` for a message that says nothing, `TypeError` for what is no content."""
+    """Raise `ValueError` for an empty message, `TypeError` for a value that is not content."""
     require_contents("steer(contents=…)", contents)
     if all(content == "" for content in contents):
         got = "no content" if not contents else repr(contents[0])
