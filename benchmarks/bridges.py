@@ -635,12 +635,7 @@ Load average {before:.1f} to {os.getloadavg()[0]:.1f}: the programs of others, a
 Compare numbers of one table only: all of it was measured in turns, in one run.
 
 {chr(10).join(pages)}"""
-    remarks = HERE / "REMARKS_BRIDGES.md"
-    if remarks.exists():
-        text += "\n" + remarks.read_text("utf-8")
-    print(text)
-    if given.save is not None:
-        given.save.write_text(text, "utf-8")
+    machine.report(text, "BRIDGES", given.save)
     return 0
 
 

@@ -51,7 +51,6 @@ from accord.proxy.conductor import conduct
 from accord.transports.memory import ServedTransport
 from accord.transports.stdio import stdio
 
-HERE = Path(__file__).parent
 UPDATES = 10_000
 EACH = 100  # updates for one tool call and one report of usage
 BOUND = 0.05
@@ -241,12 +240,7 @@ time, of all processes together; *lost* is the median of the pairs: at most {BOU
 |---|--:|--:|--:|--:|---|--:|
 {lines}
 """
-    remarks = HERE / "REMARKS_BUDGETS.md"
-    if remarks.exists():
-        text += "\n" + remarks.read_text("utf-8")
-    print(text)
-    if given.save is not None:
-        given.save.write_text(text, "utf-8")
+    machine.report(text, "BUDGETS", given.save)
     return 0
 
 

@@ -148,3 +148,13 @@ def description() -> str:
     gigabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1024**3
     system = f"{platform.system()} {platform.release().partition('-')[0]}"
     return f"{cpu}, {os.cpu_count()} cores, {gigabytes:.0f} GiB, {system}"
+
+
+def report(text: str, name: str, save: Path | None) -> None:
+    """Print a page of results, with the remarks of that name, and write it to the file `save`."""
+    remarks = Path(__file__).parent / f"REMARKS_{name}.md"
+    if remarks.exists():
+        text += "\n" + remarks.read_text("utf-8")
+    print(text)
+    if save is not None:
+        save.write_text(text, "utf-8")

@@ -184,12 +184,7 @@ With updates, {within:.1f} % of the messages took at most {BOUND_MS:.0f} ms (≥
 |---|--:|--:|--:|--:|--:|--:|--:|
 {chr(10).join(lines)}
 """
-    remarks = HERE / "REMARKS_STEERING.md"
-    if remarks.exists():
-        text += "\n" + remarks.read_text("utf-8")
-    print(text)
-    if given.save is not None:
-        given.save.write_text(text, "utf-8")
+    machine.report(text, "STEERING", given.save)
     return 0
 
 
