@@ -10,7 +10,7 @@ from mcp import types
 from mcp.server import ServerRequestContext
 from msgspec import Meta, Struct
 
-from accord.client.elicitation import ElicitationForm
+from accord.client.elicitation import ElicitationForm, schema_of_form
 from accord.client.events import PermissionRequest
 from accord.text.excerpt import one_line, visible
 from accord_bridges.gateways.openai_forms import permission_arguments
@@ -145,30 +145,16 @@ def failed(text: str) -> types.CallToolResult:
 
 # Questions to the person at the client.
 
-_FIELDS = {"text": "string", "choice": "string", "choices": "array"}
-
 
 def form_schema(form: ElicitationForm) -> dict[str, Any]:
     """Return the schema of a form, in the words that MCP allows."""
-    properties: dict[str, Any] = {}
-    for one in form.fields:
-        found: dict[str, Any] = {"type": _FIELDS.get(one.kind, one.kind), "title": one.title}
-        choices = [{"const": choice.value, "title": choice.name} for choice in one.choices]
-        if one.kind == "choice":
-            found["oneOf"] = choices
-        elif one.kind == "choices":
-            found["items"] = {"anyOf": choices}
-        what = {"text": "Length", "choices": "Items"}.get(one.kind)
-        low, high = ("minimum", "maximum") if what is None else (f"min{what}", f"max{what}")
-        optional = {
-            "description": one.description,
-            "default": one.default,
-            low: one.minimum,
-            high: one.maximum,
-            "format": one.format if one.format in ("email", "uri", "date", "date-time") else None,
-        }
-        properties[one.name] = found | {k: v for k, v in optional.items() if v is not None}
-    required = [one.name for one in form.fields if one.required]
+    schema = schema_of_form(form)
+    properties: dict[str, dict[str, Any]] = schema["properties"]
+    for field in properties.values():
+        field.pop("pattern", None)
+        if field.get("format") not in ("email", "uri", "date", "date-time"):
+            field.pop("format", None)
+    required: list[str] = schema.get("required", [])
     return {"type": "object", "properties": properties, "required": required}
 
 
