@@ -356,7 +356,7 @@ class StoredText:
         send: Callable[[str], Awaitable[None]],
     ) -> None:
         self.role: MessageRole = stream.role
-        self.message_id = message_id
+        self.message_id: str = message_id
         self._output = output
         self._stream = stream
         self._send = send
