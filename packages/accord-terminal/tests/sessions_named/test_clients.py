@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -151,3 +152,59 @@ async def test_queue_is_shown_and_withdrawn_by_a_client(machine: Machine) -> Non
             await turn.cancel()
         queued = [entry for entry in entries if isinstance(entry, Queued)]
         assert [entry.text for entry in queued] == ["wait forever", "echo never"]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_cancel_right_after_its_prompt_finds_it(machine: Machine, version: int) -> None:
+    """Both arrive in one piece; so do a prompt and the withdrawal of its request."""
+    machine.ok("session", "new", "-s", "fix", "--agent", "script", "--protocol", str(version))
+    program = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "accord", "session", "attach", "fix"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert program.stdin is not None
+    assert program.stdout is not None
+    session = {"sessionId": machine.record().id}
+    implementation = {"name": "test", "version": "1"}
+
+    def write(*messages: dict[str, Any]) -> None:
+        assert program.stdin is not None
+        lines = [json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages]
+        program.stdin.write("".join(lines).encode())
+
+    async def response(request: int) -> dict[str, Any]:
+        assert program.stdout is not None
+        async with asyncio.timeout(30):
+            while True:
+                message = json.loads(await program.stdout.readline())
+                if message.get("id") == request and "method" not in message:
+                    return message
+
+    def prompt(request: int, text: str) -> dict[str, Any]:
+        params = {**session, "prompt": [{"type": "text", "text": text}]}
+        return {"id": request, "method": "session/prompt", "params": params}
+
+    about = {"clientInfo" if version == 1 else "info": implementation}
+    write({"id": 0, "method": "initialize", "params": {"protocolVersion": version, **about}})
+    assert "result" in await response(0)
+    params = {**session, "cwd": str(machine.work), "mcpServers": []}
+    write({"id": 1, "method": "session/resume", "params": params})
+    assert "result" in await response(1)
+
+    write(prompt(2, "wait forever"), {"method": "session/cancel", "params": session})
+    found = await response(2)
+    if version == 1:
+        assert found["result"]["stopReason"] == "cancelled"
+    cancel = {"method": "$/cancel_request", "params": {"requestId": 3}}
+    write(prompt(3, "wait forever"), cancel)
+    assert await response(3)
+    write(prompt(4, "echo next"))
+    assert "result" in await response(4)
+    if version == 2:
+        async with asyncio.timeout(30):
+            while b'"end_turn"' not in await program.stdout.readline():
+                pass
+    program.stdin.close()
+    async with asyncio.timeout(30):
+        await program.wait()

@@ -6,7 +6,8 @@ Extension methods of Accord are for the settings of the client, the queue, the j
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 # The extension methods of a session: client settings, queue, journal, end.
 
 _PREFIX = "_accord/session/"
+_Response = TypeVar("_Response")
 
 
 class _Submit(Struct, rename="camel"):
@@ -128,6 +130,28 @@ _SERVED = frozenset(
 )
 
 
+class _Withdrawable(Awaitable[_Response]):
+    """A response whose task may be cancelled, also before its first step: `withdraw` is called."""
+
+    def __init__(
+        self, response: Coroutine[Any, Any, _Response], withdraw: Callable[[], None]
+    ) -> None:
+        self._response = response
+        self._withdraw = withdraw
+
+    def __await__(self) -> Generator[Any, Any, _Response]:
+        try:
+            return (yield from self._response.__await__())
+        except asyncio.CancelledError:
+            self._withdraw()
+            raise
+
+    def close(self) -> None:
+        """Withdraw what was not begun."""
+        self._response.close()
+        self._withdraw()
+
+
 class _Shared:
     """What both versions do alike."""
 
@@ -205,14 +229,16 @@ class _Shared:
             raise ResourceNotFound("Open the session first")
         return self._owner.submit(content, client)
 
-    async def _ended(self, prompt: Prompt, context: Any) -> Ended:
-        """Wait for the end of a turn; a client that withdraws its request cancels it."""
-        try:
-            return await asyncio.shield(prompt.ended)
-        except asyncio.CancelledError:
+    def _request(
+        self, prompt: Prompt, context: Any, response: Coroutine[Any, Any, _Response]
+    ) -> Awaitable[_Response]:
+        """Return the response to a prompt; a client that withdraws its request cancels it."""
+
+        def withdraw() -> None:
             if not context.has_ended:
                 self._owner.cancel(prompt)
-            raise
+
+        return _Withdrawable(response, withdraw)
 
     async def extension_request(self, method: str, params: Any, context: Any) -> Any:
         """Serve the methods for the queue, the journal and steering; the agent serves others."""
@@ -313,10 +339,17 @@ class OwnerRoleV1(_Shared, v1.AgentRole):
         self._open()
         return v1.ResumeSessionResponse(**self._fields(context))
 
-    async def prompt(self, params: v1.PromptRequest, context: v1.AgentContext) -> v1.PromptResponse:
+    def prompt(
+        self, params: v1.PromptRequest, context: v1.AgentContext
+    ) -> Awaitable[v1.PromptResponse]:
         self._require(params.session_id)
         content = tuple(convert_v1.content_from_wire(block) for block in params.prompt)
-        ended = await self._ended(self._submit(content), context)
+        # Now, not with the first step of a task: a cancel may come right after it.
+        prompt = self._submit(content)
+        return self._request(prompt, context, self._response(prompt))
+
+    async def _response(self, prompt: Prompt) -> v1.PromptResponse:
+        ended = await asyncio.shield(prompt.ended)
         await self.client.wait_for(ended.seq)
         if (failure := _failure(ended)) is not None:
             raise failure
@@ -403,16 +436,16 @@ class OwnerRoleV2(_Shared, v2.AgentRole):
         await adapter.send_state(self._owner.record.id, state, self._owner.no_background)
         return v2.ResumeSessionResponse(**self._fields())
 
-    async def prompt(self, params: v2.PromptRequest, context: v2.AgentContext) -> v2.PromptResponse:
+    def prompt(
+        self, params: v2.PromptRequest, context: v2.AgentContext
+    ) -> Awaitable[v2.PromptResponse]:
         self._require(params.session_id)
         content = tuple(convert_v2.content_from_wire(block) for block in params.prompt)
-        prompt = self._submit(content)
-        try:
-            await asyncio.wait([prompt.started, prompt.ended], return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            if not context.has_ended:
-                self._owner.cancel(prompt)
-            raise
+        prompt = self._submit(content)  # now: see version 1
+        return self._request(prompt, context, self._response(prompt))
+
+    async def _response(self, prompt: Prompt) -> v2.PromptResponse:
+        await asyncio.wait([prompt.started, prompt.ended], return_when=asyncio.FIRST_COMPLETED)
         if prompt.started.done() and not prompt.started.cancelled():
             return v2.PromptResponse(message_id=prompt.started.result())
         ended = prompt.ended.result()
