@@ -35,11 +35,12 @@ from accord.remote.access import (
 from accord.remote.asgi_socket import handshake_of
 from accord_inspector.forms import form_routes
 from accord_inspector.inspection import Hub, Inspection
-from accord_inspector.json_http import ApiError
 from accord_inspector.list_api import comparison_routes, export_routes, list_routes
 from accord_inspector.panels import fault_routes, panel_routes
 from accord_inspector.talk import conversation_routes
 from accord_inspector.timeline import timeline_routes, waterfall_routes
+from accord_terminal import conversation
+from accord_terminal.conversation import ApiError
 
 # Of every response: nothing runs that is not a file of the page, and nothing is embedded.
 _POLICY = (
@@ -160,18 +161,19 @@ _KEPT = "private, max-age=31536000, immutable"
 
 
 class PageFiles(StaticFiles):
-    """The files of the page, each at `NAME`, and at `VERSION/NAME`, where a browser keeps it.
+    """The files of the page and of the conversation, which the inspector shares.
 
-    A page that is loaded again asks for nothing else than `index`, which names the version.
+    Each is at `NAME`, and at `VERSION/NAME`, where a browser keeps it. A page that is loaded again
+    asks for nothing else than `index`, which names the version.
     """
 
     def __init__(self) -> None:
-        super().__init__(directory=PAGE)
+        super().__init__(directory=PAGE, packages=[("accord_terminal.conversation", "page")])
         self._versions: set[str] = set()
 
     def index(self) -> Response:
         """Return the page itself."""
-        version = _version()
+        version = _version([PAGE, conversation.PAGE])
         self._versions.add(version)
         text = (PAGE / "index.html").read_text("utf-8")
         return HTMLResponse(text.replace('"/page/', f'"/page/{version}/'))
@@ -185,11 +187,12 @@ class PageFiles(StaticFiles):
         return response
 
 
-def _version() -> str:
+def _version(folders: Sequence[Path]) -> str:
     """Return a text that is another one when a file has changed."""
     digest = hashlib.sha256()
-    for file in sorted(PAGE.iterdir()):
-        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    for folder in folders:
+        for file in sorted(folder.iterdir()):
+            digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:16]
 
 

@@ -26,10 +26,11 @@ from accord.text import lenient_json
 from accord.text.lenient_json import is_object
 from accord.transports.base import Frame
 from accord.version import __version__
-from accord_inspector.json_http import ApiError, MappedParams, Params, filter_of, rule_of
+from accord_inspector.json_http import MappedParams, Params, filter_of, rule_of
 from accord_inspector.judged import Judged
 from accord_inspector.messages import Messages, View, row_json
 from accord_inspector.talk import Conversations
+from accord_terminal.conversation import ApiError
 from accord_trace.reading import TraceError
 from accord_trace.selection import Filter
 

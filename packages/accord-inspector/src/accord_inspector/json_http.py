@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from accord.text import lenient_json
+from accord_terminal.conversation import ApiError
 from accord_trace.reading import TraceError
 from accord_trace.records import Direction, Kind
 from accord_trace.search import JsonPath
@@ -19,15 +20,6 @@ from accord_trace.selection import Filter
 _BODY_BYTES = 64 * 1024 * 1024
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
-
-
-class ApiError(Exception):
-    """A request of the page that cannot be served: an HTTP status, and a text for the user."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status: int = status
-        self.text: str = text
 
 
 def json_response(value: Any, status: int = 200) -> Response:

@@ -32,7 +32,8 @@ from accord.version import ProtocolVersion
 from accord_inspector.faults import Faults, suspender
 from accord_inspector.inspected_transport import InspectedTransport, StrangeLines
 from accord_inspector.inspection import Inspection
-from accord_inspector.json_http import ApiError, json_words
+from accord_inspector.json_http import json_words
+from accord_terminal.conversation import ApiError
 from accord_trace.reading import TraceError
 from accord_trace.recording import Recording
 from accord_trace.records import Direction

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any
 
 from accord.text.lenient_json import is_object
-from accord_inspector.json_http import ApiError
+from accord_terminal.conversation import ApiError
 from accord_trace.columns import NONE, Columns
 from accord_trace.message_index import MessageIndex, MessageRow
 from accord_trace.reading import trace_files

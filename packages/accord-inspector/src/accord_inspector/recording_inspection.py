@@ -17,7 +17,7 @@ from msgspec import Struct
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_array, is_object
 from accord_inspector.inspection import Inspection
-from accord_inspector.json_http import ApiError
+from accord_terminal.conversation import ApiError
 from accord_trace.reading import (
     NO_RECORDINGS,
     Trace,

@@ -21,8 +21,8 @@ from accord.transports.process import ProcessTransport
 from accord.transports.stdio import PipeTransport, ThreadedWriter, take_stdio
 from accord_inspector.faults import FaultPath, Faults, suspender
 from accord_inspector.inspected_transport import is_of_injected, is_request_by_hand
-from accord_inspector.json_http import ApiError
 from accord_inspector.live_inspection import LiveInspection
+from accord_terminal.conversation import ApiError
 from accord_trace.recording import HopRecorder, Recording
 from accord_trace.records import Direction
 

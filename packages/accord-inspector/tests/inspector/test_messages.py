@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from accord_inspector.inspection import MessageWatcher
-from accord_inspector.json_http import ApiError, filter_of
+from accord_inspector.json_http import filter_of
 from accord_inspector.judged import Judged
 from accord_inspector.messages import Messages
+from accord_terminal.conversation import ApiError
 from accord_trace.selection import Selection
 from inspector.recordings import opening, save
 

@@ -12,8 +12,8 @@ import pytest
 
 from accord_fleet.dataset.writer import DatasetWriter
 from accord_inspector.command import shown_target
-from accord_inspector.json_http import ApiError
 from accord_inspector.recording_inspection import FolderInspection, RecordingFolder
+from accord_terminal.conversation import ApiError
 from accord_trace import TraceError
 from fleet.sample_runs import outcomes, result, sample_plan, tasks
 from sample_recordings import one_turn

@@ -11,9 +11,8 @@ import pytest
 from accord.client.elicitation import ElicitationForm, FormField
 from accord.client.events import PermissionRequest
 from accord.types.permission import PermissionOption
-from accord_inspector.json_http import ApiError
 from accord_inspector.talk import Conversation
-from accord_inspector.talk.live_client import Questions
+from accord_terminal.conversation import ApiError, Questions
 from accord_trace.message_index import MessageRow
 from accord_trace.records import Record, decode_record
 from inspector.test_talk_transcripts import chunk, opened

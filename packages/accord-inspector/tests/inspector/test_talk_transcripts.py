@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from accord_inspector.talk import entry_json, session_json
-from accord_inspector.talk.session_log import SessionLog
 from accord_inspector.talk.transcripts import Transcripts
+from accord_terminal.conversation import SessionLog, entry_json, session_json
 from accord_trace.line_builder import Hop
 from accord_trace.records import decode_record
 from sample_recordings import ESCAPES, Writer, one_turn

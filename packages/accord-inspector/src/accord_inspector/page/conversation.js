@@ -1,6 +1,7 @@
 // The view "Conversation": the sessions, and one of them as an editor would show it.
 
 import { h, fill } from "./dom.js";
+import { BrokenLine } from "./conversation_broken.js";
 import { SessionView } from "./conversation_session.js";
 import { SetupPanel } from "./conversation_setup.js";
 import { Sessions } from "./conversation_store.js";
@@ -136,7 +137,7 @@ class ConversationView extends HTMLElement {
     }
     if (this.session?.id !== wanted) {
       this.session?.end();
-      this.session = new SessionView(listed.id, this.recording ?? "", this.announce ?? (() => {}));
+      this.session = new SessionView(listed.id, this.recording ?? "", this.announce ?? (() => {}), (items) => new BrokenLine(listed.id, this.recording ?? "", items));
       fill(this.middle, this.session.element);
     }
     this.session?.update(listed, sessions.isOpen(listed.id), sessions.value.client);

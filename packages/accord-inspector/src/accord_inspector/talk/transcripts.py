@@ -23,7 +23,8 @@ from accord.text import lenient_json
 from accord.types.content import ContentBlock
 from accord.types.session import TokenUsage
 from accord.types.steering import STEERING, outcome_of
-from accord_inspector.talk.session_log import (
+from accord_inspector.json_http import json_words
+from accord_terminal.conversation import (
     Clock,
     Entry,
     SessionLog,
@@ -130,7 +131,7 @@ class Transcripts:
         log = self.sessions.get(record.session or "")
         if log is not None:
             method = "" if record.method is UNSET else record.method
-            log.at(stamp).add("unreadable", {"method": method, "reason": str(error)})
+            log.at(stamp).add("unreadable", {"method": method, "reason": json_words(str(error))})
 
     # Requests.
 

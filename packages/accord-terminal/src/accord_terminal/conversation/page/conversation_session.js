@@ -1,7 +1,6 @@
 // One session: its head, its entries, and the input of prompts.
 
 import { count, fill, h } from "./dom.js";
-import { BrokenLine } from "./conversation_broken.js";
 import { endText, entryElement, updateEntry } from "./conversation_entries.js";
 import { SessionHead } from "./conversation_head.js";
 import { terminalElement } from "./conversation_parts.js";
@@ -10,14 +9,18 @@ import { act, SessionEntries } from "./conversation_store.js";
 import { WaitingLine } from "./conversation_waiting.js";
 
 /** @typedef {import("./conversation_store.js").Entry} Entry */
+/** @typedef {{element: HTMLElement, mark: () => void, end: () => void}} Marks `mark` follows each change of the entries */
 
 const NEAR_PX = 60; // from an edge
 const MAX_SHOWN = 600; // entries, while the end is followed
 const KEPT = 300;
 
 export class SessionView {
-  /** @param {string} id @param {string} recording @param {(text: string) => void} announce */
-  constructor(id, recording, announce) {
+  /**
+   * @param {string} id @param {string} recording @param {(text: string) => void} announce
+   * @param {(items: HTMLElement) => Marks} [marks] what the page says about the entries, in a line above them
+   */
+  constructor(id, recording, announce, marks) {
     this.id = id;
     this.announce = announce;
     this.entries = new SessionEntries(id, recording);
@@ -31,10 +34,10 @@ export class SessionView {
     this.toEnd = h("button", { type: "button", class: "to-end", hidden: true, onclick: () => this.follow() }, "Go to the end ↓");
     this.problem = h("p", { class: "bad", role: "alert" });
     this.waiting = new WaitingLine();
-    this.broken = new BrokenLine(id, recording, this.items);
+    this.marks = marks?.(this.items);
     this.items.addEventListener("click", (event) => this.clicked(event));
     this.element = h("section", { class: "session", "aria-label": "Session" },
-      h("div", null, this.head.element, this.broken.element), h("div", { class: "scroll-box" }, this.log, this.toEnd), this.waiting.element, this.problem, this.prompt.element);
+      h("div", null, this.head.element, this.marks?.element), h("div", { class: "scroll-box" }, this.log, this.toEnd), this.waiting.element, this.problem, this.prompt.element);
     /** @type {Map<number, HTMLElement>} */
     this.elements = new Map();
     this.isFollowing = true;
@@ -54,7 +57,7 @@ export class SessionView {
   end() {
     this.entries.isOver = true;
     this.waiting.show(undefined);
-    this.broken.end();
+    this.marks?.end();
     document.querySelector("main")?.removeEventListener("scroll", this.onScroll);
     this.observer.disconnect();
   }
@@ -119,7 +122,7 @@ export class SessionView {
       else this.add(entry);
       if (!isFirst) this.tell(entry, !known);
     }
-    this.broken.mark();
+    this.marks?.mark();
     if (this.isFollowing) {
       this.forgetEarly();
       this.follow();
@@ -194,7 +197,7 @@ export class SessionView {
       const { box } = this;
       const before = box.scrollHeight - box.scrollTop;
       for (const entry of (await this.entries.older()).reverse()) this.add(entry);
-      this.broken.mark();
+      this.marks?.mark();
       box.scrollTop = box.scrollHeight - before;
       this.showEarlierButton();
     } catch (error) {
