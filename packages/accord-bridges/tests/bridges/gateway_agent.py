@@ -9,6 +9,7 @@ import os
 from msgspec import Struct
 
 from accord import Agent, AvailableCommand, PlanEntry, Session, SqliteStore, TokenUsage, Turn
+from accord.connection.routes import current_trace
 from accord.types.content import ImageContent
 
 
@@ -52,6 +53,8 @@ class Caller(Agent):
                     await turn.think(rest)
                 case "prompt":
                     await turn.say(repr(turn.text))
+                case "trace":
+                    await turn.say(json.dumps(current_trace()))
                 case "pid":
                     await turn.say(str(os.getpid()))
                 case "tools":

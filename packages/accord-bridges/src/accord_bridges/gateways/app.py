@@ -198,7 +198,7 @@ class GatewayApp:
             case "http":
                 logged = RequestLog(scope, receive, send, self._refused)
                 try:
-                    await self._serve(scope, logged.receive, logged.send)
+                    await self._serve(scope, logged)
                 finally:
                     logged.done()
             case "lifespan":
@@ -218,7 +218,9 @@ class GatewayApp:
         await self.drain(0)
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, scope: Scope, logged: RequestLog) -> None:
+        receive: Receive = logged.receive
+        send: Send = logged.send
         path = path_of(scope)
         if path in ("/health", "/ready"):
             text = "draining" if self._draining and path == "/ready" else "ok"
@@ -244,11 +246,12 @@ class GatewayApp:
             else:
                 found = await body.read(headers, self._limits)
                 if isinstance(found, bytes):
-                    if isinstance(routes, Mount):
-                        await routes.run(scope, receive, send, principal, found)
-                        return
-                    request = Request(scope, receive, send, principal, found)
-                    await self._run(request, routes, place)
+                    with self.sessions.tracing.request(scope, place, principal, logged):
+                        if isinstance(routes, Mount):
+                            await routes.run(scope, receive, send, principal, found)
+                        else:
+                            request = Request(scope, receive, send, principal, found)
+                            await self._run(request, routes, place)
                     return
                 refusal = found
         await body.discard()

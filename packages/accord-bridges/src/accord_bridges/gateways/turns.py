@@ -29,6 +29,7 @@ from accord.errors import AccordError, TransportError
 from accord.remote.access import Principal
 from accord.types.session import AvailableCommand
 from accord_bridges.gateways.caller_tools import CallerTool, CallerTools
+from accord_bridges.gateways.tracing import Tracing
 from accord_terminal.sessions.named import CALL, SharedSession, joined_session
 from accord_terminal.sessions.owners import compile_types, running_owner, transport_to
 from accord_terminal.sessions.records import (
@@ -155,6 +156,7 @@ class Exchange:
         self._open: dict[str, asyncio.Future[Any]] = {}
         self._slot = _Slot(conversation.sessions.slots)
         self._has_ended = asyncio.Event()
+        self._trace = conversation.sessions.tracing.turn(conversation.record.agent)
         self._task = asyncio.create_task(self._run(), name="accord gateway turn")
         self._task.add_done_callback(self._ended)  # also if it is cancelled before it begins
 
@@ -286,6 +288,7 @@ class Exchange:
     def _ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
             self.stop_reason = "cancelled"
+        self._trace.end(self.stop_reason, self.error)
         self.conversation.exchanges.discard(self)
         self._has_ended.set()
         self._changed.set()
@@ -294,7 +297,7 @@ class Exchange:
         shared = await self.conversation.connected(self._asks, self._fills, self._visits)
         # The journal has it, and callers have read it.
         forget_items(shared.session.transcript, 0)
-        async with shared.session.prompt(*self._content) as turn:
+        async with shared.session.prompt(*self._content, meta=self._trace.meta) as turn:
             async for event in turn:
                 await self._put(event)
         self.stop_reason, self.usage = turn.stop_reason, turn.token_usage
@@ -670,6 +673,7 @@ class AgentSessions:
         self.store = Store()
         self.folder: Path = self.store.folder / "gateway"
         self.folder.mkdir(mode=0o700, exist_ok=True)
+        self.tracing = Tracing()
         self.slots = asyncio.Semaphore(settings.turns)
         self.waiting: dict[str, Exchange] = {}
         """The exchanges that wait for their callers, by the ids of calls."""
