@@ -11,6 +11,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -40,6 +41,24 @@ _encode = msgspec.json.Encoder().encode
 # Headers of the protocols that web pages may read, and send.
 _EXPOSED = ("Mcp-Session-Id",)
 _ALLOWED = ("Acp-Cwd", "Mcp-Session-Id", "Mcp-Protocol-Version", "A2A-Version")
+
+
+def public_address(url: str) -> tuple[str, str]:
+    """Return a URL of a gateway without a slash at its end, and its host with the port, if any.
+
+    Raises `ValueError` for a text that is not such a URL.
+    """
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname)
+        is_address = is_address and parts.port != 0 and url.isascii() and url.isprintable()
+    except ValueError:
+        is_address = False
+    if not is_address or " " in url or set("?#@\\") & set(url):
+        raise ValueError(
+            f"Expected the URL of this gateway, such as https://agents.example, got {url[:200]!r}"
+        )
+    return url.rstrip("/"), parts.netloc
 
 
 class Request:
