@@ -48,16 +48,14 @@ def public_address(url: str) -> tuple[str, str]:
 
     Raises `ValueError` for a text that is not such a URL.
     """
+    wrong = f"Expected the URL of this gateway, such as https://agents.example, got {url[:200]!r}"
     try:
         parts = urlsplit(url)
-        is_address = parts.scheme in ("http", "https") and bool(parts.hostname)
-        is_address = is_address and parts.port != 0 and url.isascii() and url.isprintable()
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        is_address = False
-    if not is_address or " " in url or set("?#@\\") & set(url):
-        raise ValueError(
-            f"Expected the URL of this gateway, such as https://agents.example, got {url[:200]!r}"
-        )
+        raise ValueError(wrong) from None
+    if not (is_address and url.isascii() and url.isprintable()) or set(" ?#@\\") & set(url):
+        raise ValueError(wrong)
     return url.rstrip("/"), parts.netloc
 
 
