@@ -84,7 +84,7 @@ async def test_conversation_continues_by_its_transcript_header_and_id(state: Pat
     async with serving(state) as gate:
         assert [model.id async for model in gate.client.models.list()] == ["caller"]
         assert (await gate.client.models.retrieve("caller")).id == "caller"
-        with pytest.raises(openai.NotFoundError, match="Expected an agent, such as caller"):
+        with pytest.raises(openai.NotFoundError, match="caller offers no model 'nope'"):
             await gate.client.get("/models/caller/nope", cast_to=object)
         first = await gate.ask("pid")
         pid, session = first.choices[0].message.content, first.acp["session_id"]
@@ -105,6 +105,29 @@ async def test_conversation_continues_by_its_transcript_header_and_id(state: Pat
             async with shared.session.prompt("pid") as turn:
                 await turn.wait()
             assert turn.text == pid
+
+
+async def test_models_of_an_agent_are_listed_after_it_has_started(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALLER_MODELS", "small org/large")
+    async with serving(state) as gate:
+
+        async def listed() -> list[str]:
+            return [model.id async for model in gate.client.models.list()]
+
+        assert await listed() == ["caller"]
+        assert await gate.text("model") == "small"
+        assert await listed() == ["caller", "caller/small", "caller/org/large"]
+        for name in await listed():
+            assert (await gate.client.models.retrieve(name)).id == name
+        assert await gate.text("model", model="caller/org/large") == "org/large"
+        with pytest.raises(openai.NotFoundError, match="its models are small, org/large"):
+            await gate.client.models.retrieve("caller/medium")
+    async with serving(state, warm=1) as gate:
+        await listed()
+        await asyncio.wait(gate.sessions._warming, timeout=30)
+        assert await listed() == ["caller", "caller/small", "caller/org/large"]
 
 
 async def test_what_was_said_does_not_stay_in_memory(state: Path) -> None:

@@ -129,7 +129,7 @@ ErrorBody: TypeAlias = Callable[[GatewayError], Any]
 
 
 class Routes:
-    """The paths of a protocol, in which `*` is any segment."""
+    """The paths of a protocol, in which `*` is any segment, and `**` at the end any segments."""
 
     def __init__(self, error_body: ErrorBody, handlers: Mapping[tuple[str, str], Handler]) -> None:
         self.error_body = error_body
@@ -141,6 +141,8 @@ class Routes:
         words = path.split("/")
         for place in self._paths:
             pattern = place.split("/")
+            if pattern[-1] == "**" and len(words) >= len(pattern):
+                pattern[-1:] = "*" * (len(words) - len(pattern) + 1)
             if len(pattern) == len(words) and all(
                 one in ("*", word) for one, word in zip(pattern, words, strict=True)
             ):

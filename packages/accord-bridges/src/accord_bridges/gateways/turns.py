@@ -27,7 +27,7 @@ from accord.client.events import Event, PermissionRequest
 from accord.client.transcript import Transcript, forget_items
 from accord.errors import AccordError, TransportError
 from accord.remote.access import Principal
-from accord.types.session import AvailableCommand
+from accord.types.session import AvailableCommand, SelectOption, SessionOption
 from accord_bridges.gateways.caller_tools import CallerTool, CallerTools
 from accord_bridges.gateways.tracing import Tracing
 from accord_terminal.sessions.named import CALL, SharedSession, joined_session
@@ -42,6 +42,7 @@ from accord_terminal.sessions.records import (
     new_record,
 )
 from accord_terminal.toolkit.agent_names import NamedAgent
+from accord_terminal.toolkit.session_setup import option_of
 
 if TYPE_CHECKING:
     from accord.client.events import Decision
@@ -560,6 +561,7 @@ class Conversation:
             }
             await shared.agent.call_extension(f"{CALL}client", settings)
             self._link.answers = answers
+        self.sessions.learn_models(self.record, shared.session.transcript.options)
         return shared
 
     def renew_rules(self) -> None:
@@ -683,6 +685,7 @@ class AgentSessions:
         self._starting: dict[str, asyncio.Semaphore] = {}
         self._warm: dict[str, deque[Conversation]] = {}
         self._warming: set[asyncio.Task[None]] = set()
+        self._models: dict[tuple[str, ...], tuple[str, ...]] = {}  # by the commands of agents
         self._tidying: asyncio.Task[None] | None = None
         self._has_ended = False
         self.at_end: list[Callable[[], Awaitable[None]]] = []
@@ -714,6 +717,16 @@ class AgentSessions:
         conversation = self._new(agent, self._directory(cwd), model)
         self._heads.put(conversation.id, agent, principal.name, b"")
         return self._keep(conversation)
+
+    def learn_models(self, record: Record, options: Sequence[SessionOption]) -> None:
+        """Note the models that an agent offers in a session."""
+        option = option_of(options, "model")
+        if isinstance(option, SelectOption):
+            self._models[record.argv] = tuple(choice.value for choice in option.choices)
+
+    def models_of(self, agent: str) -> tuple[str, ...]:
+        """Return the models of an agent, as its last session offered them; empty before that."""
+        return self._models.get(self.agents[agent].argv, ())
 
     def check_running(self) -> None:
         """Raise `GatewayError` if the gateway ends."""
