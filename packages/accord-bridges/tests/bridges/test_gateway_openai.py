@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
@@ -21,7 +22,13 @@ from accord.remote.access import Access, Principal, RemoteRequest
 from accord.remote.server import Stop
 from accord_bridges.gateways import gateway
 from accord_bridges.gateways.caller_tools import CallerTool
-from accord_bridges.gateways.turns import AgentSessions, GatewayError, GatewaySettings
+from accord_bridges.gateways.openai_forms import answer_of
+from accord_bridges.gateways.turns import (
+    AgentSessions,
+    Exchange,
+    GatewayError,
+    GatewaySettings,
+)
 from accord_terminal.sessions.named import open_session
 from accord_terminal.sessions.records import Approvals, Store, has_owner
 from bridges.gateway_harness import AGENT, listening, named
@@ -234,6 +241,35 @@ async def test_permissions_are_rejected_unless_a_rule_or_the_caller_allows(state
             assert await gate.text(question, said, result, tools=[PERMISSION]) == text
     async with serving(state, approvals=Approvals(allow=("edit",))) as gate:
         assert await gate.text("edit") == "allowed"
+
+
+@pytest.mark.parametrize(
+    ("given", "chosen"),
+    [
+        ("", "reject"),
+        ('{"option_id": ""}', "reject"),
+        ("reject_once", "reject_once"),
+        ("allow_once", "no"),  # an id, although it is the kind of another option
+        ("allow_always", ""),
+    ],
+)
+async def test_permission_is_not_decided_by_accident(given: str, chosen: str) -> None:
+    options = [
+        SimpleNamespace(id="", kind="allow_always"),
+        SimpleNamespace(id="yes", kind="allow_once"),
+        SimpleNamespace(id="allow_once", kind="reject_always"),
+        SimpleNamespace(id="reject_once", kind="reject_once"),
+    ]
+    options[2].name = "no"
+    exchange: Any = Exchange.__new__(Exchange)
+    exchange._asks = True
+
+    async def answer(*_: object) -> str:
+        return answer_of(given)
+
+    exchange._ask_caller = answer
+    decided: Any = await exchange.decide(SimpleNamespace(options=options))
+    assert getattr(decided, "name", getattr(decided, "id", decided)) == chosen
 
 
 async def test_caller_that_leaves_cancels_its_turn(state: Path) -> None:

@@ -309,9 +309,11 @@ class Exchange:
             question = CallerQuestion(f"call_{secrets.token_hex(12)}", request)
             with suppress(TimeoutError):
                 chosen = await self._ask_caller(question.id, question)
-                for option in request.options:
-                    if chosen in (option.id, option.kind):
-                        return option
+                # An empty result is not a choice, although agents may send an empty id.
+                for name in ("id", "kind") if chosen else ():
+                    for option in request.options:
+                        if chosen == getattr(option, name):
+                            return option
                 return "reject"
         self.rejected.append(request.title or request.command or "an action")
         return "reject"
@@ -940,9 +942,18 @@ class AgentSessions:
                 return settings.cwd
             return Path(tempfile.mkdtemp(prefix="session-", dir=self.folder))
         path = Path(wanted)
-        real = path.resolve() if path.is_absolute() else None
         allowed = [root.resolve() for root in settings.roots]
-        if real is None or not any(real.is_relative_to(root) for root in allowed):
+        try:
+            real = path.resolve() if path.is_absolute() else None
+            is_below = real is not None and any(real.is_relative_to(root) for root in allowed)
+            is_directory = is_below and real is not None and real.is_dir()
+        except (OSError, RuntimeError, ValueError):  # too long, a circle of links, or a NUL
+            raise GatewayError(
+                f"The directory {wanted[:200]!r} is not a path of this machine",
+                code="no_directory",
+                param="cwd",
+            ) from None
+        if real is None or not is_below:
             below = ", ".join(map(os.fspath, allowed)) or "no directory"
             raise GatewayError(
                 f"The directory must be an absolute path below {below}, got {wanted[:200]!r}",
@@ -950,7 +961,7 @@ class AgentSessions:
                 code="directory_not_allowed",
                 param="cwd",
             )
-        if not real.is_dir():
+        if not is_directory:
             raise GatewayError(
                 f"There is no directory {wanted[:200]!r}", code="no_directory", param="cwd"
             )
