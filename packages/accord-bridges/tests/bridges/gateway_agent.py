@@ -8,7 +8,18 @@ import os
 
 from msgspec import Struct
 
-from accord import Agent, AvailableCommand, PlanEntry, Session, SqliteStore, TokenUsage, Turn
+from accord import (
+    Agent,
+    AvailableCommand,
+    OptionChoice,
+    PlanEntry,
+    SelectOption,
+    Session,
+    SqliteStore,
+    TokenUsage,
+    Turn,
+)
+from accord.connection.routes import current_trace
 from accord.types.content import ImageContent
 
 
@@ -33,6 +44,12 @@ class Caller(Agent):
     prompt_capabilities = frozenset({"image", "resource"})
 
     async def open_session(self, session: Session) -> None:
+        if models := os.environ.get("CALLER_MODELS", "").split():
+            choices = tuple(OptionChoice(name, name.title()) for name in models)
+            option = SelectOption(
+                id="model", name="Model", value=models[0], category="model", choices=choices
+            )
+            await session.set_options([option])
         await session.set_commands([AvailableCommand("count", "Counts", hint="to a number")])
 
     async def prompt(self, turn: Turn) -> str | None:
@@ -52,6 +69,10 @@ class Caller(Agent):
                     await turn.think(rest)
                 case "prompt":
                     await turn.say(repr(turn.text))
+                case "model":
+                    await turn.say(str(turn.session.option("model")))
+                case "trace":
+                    await turn.say(json.dumps(current_trace()))
                 case "pid":
                     await turn.say(str(os.getpid()))
                 case "tools":

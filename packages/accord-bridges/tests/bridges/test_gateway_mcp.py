@@ -356,7 +356,8 @@ async def test_agent_that_dies_fails_its_call_alone(state: Path, era: str) -> No
 
 async def test_bad_calls_say_what_was_expected(state: Path) -> None:
     async with serving(state, roots=(state / "work",), waiting=0) as gate, gate.client() as client:
-        good = await ask(client, "say x", directory=str(state / "work"))
+        below = str(state / "work") + "/"
+        good = await ask(client, "say x", directory=below)
         session = good["session"]
         for tool, arguments, words in (
             ("ask", {"prompt": "x", "agent": "nobody"}, "expected one of painter, other, got 'nob"),
@@ -370,6 +371,11 @@ async def test_bad_calls_say_what_was_expected(state: Path) -> None:
             ("ask", {"prompt": "x", "session": session, "directory": "/"}, "when a session begins"),
             ("ask", {"prompt": "x", "agent": "painter", "directory": "/"}, "below"),
             ("ask", {"prompt": "x", "agent": "painter", "directory": "work"}, "absolute path"),
+            ("ask", {"prompt": "x", "agent": "painter", "directory": ""}, "absolute path"),
+            ("ask", {"prompt": "x", "agent": "painter", "directory": "/a\0b"}, "not a path"),
+            ("ask", {"prompt": "x", "agent": "painter", "directory": f"/{'a' * 300}"}, "below"),
+            ("ask", {"prompt": "x", "agent": "painter", "directory": below + "\0"}, "not a path"),
+            ("ask", {"prompt": "x", "agent": "painter", "directory": below + "a" * 5000}, "not a"),
             ("ask", {"prompt": "x", "agent": "painter", "seconds": -1}, "`float` >= 0.0"),
             ("wait", {"session": "s-0123456789abcdef"}, "Unknown session"),
             ("cancel", {"session": "nonsense"}, "Unknown session"),

@@ -11,6 +11,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -40,6 +41,22 @@ _encode = msgspec.json.Encoder().encode
 # Headers of the protocols that web pages may read, and send.
 _EXPOSED = ("Mcp-Session-Id",)
 _ALLOWED = ("Acp-Cwd", "Mcp-Session-Id", "Mcp-Protocol-Version", "A2A-Version")
+
+
+def public_address(url: str) -> tuple[str, str]:
+    """Return a URL of a gateway without a slash at its end, and its host with the port, if any.
+
+    Raises `ValueError` for a text that is not such a URL.
+    """
+    wrong = f"Expected the URL of this gateway, such as https://agents.example, got {url[:200]!r}"
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise ValueError(wrong) from None
+    if not (is_address and url.isascii() and url.isprintable()) or set(" ?#@\\") & set(url):
+        raise ValueError(wrong)
+    return url.rstrip("/"), parts.netloc
 
 
 class Request:
@@ -112,7 +129,7 @@ ErrorBody: TypeAlias = Callable[[GatewayError], Any]
 
 
 class Routes:
-    """The paths of a protocol, in which `*` is any segment."""
+    """The paths of a protocol, in which `*` is any segment, and `**` at the end any segments."""
 
     def __init__(self, error_body: ErrorBody, handlers: Mapping[tuple[str, str], Handler]) -> None:
         self.error_body = error_body
@@ -124,6 +141,8 @@ class Routes:
         words = path.split("/")
         for place in self._paths:
             pattern = place.split("/")
+            if pattern[-1] == "**" and len(words) >= len(pattern):
+                pattern[-1:] = "*" * (len(words) - len(pattern) + 1)
             if len(pattern) == len(words) and all(
                 one in ("*", word) for one, word in zip(pattern, words, strict=True)
             ):
@@ -198,7 +217,7 @@ class GatewayApp:
             case "http":
                 logged = RequestLog(scope, receive, send, self._refused)
                 try:
-                    await self._serve(scope, logged.receive, logged.send)
+                    await self._serve(scope, logged)
                 finally:
                     logged.done()
             case "lifespan":
@@ -218,7 +237,9 @@ class GatewayApp:
         await self.drain(0)
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, scope: Scope, logged: RequestLog) -> None:
+        receive: Receive = logged.receive
+        send: Send = logged.send
         path = path_of(scope)
         if path in ("/health", "/ready"):
             text = "draining" if self._draining and path == "/ready" else "ok"
@@ -244,11 +265,12 @@ class GatewayApp:
             else:
                 found = await body.read(headers, self._limits)
                 if isinstance(found, bytes):
-                    if isinstance(routes, Mount):
-                        await routes.run(scope, receive, send, principal, found)
-                        return
-                    request = Request(scope, receive, send, principal, found)
-                    await self._run(request, routes, place)
+                    with self.sessions.tracing.request(scope, place, principal, logged):
+                        if isinstance(routes, Mount):
+                            await routes.run(scope, receive, send, principal, found)
+                        else:
+                            request = Request(scope, receive, send, principal, found)
+                            await self._run(request, routes, place)
                     return
                 refusal = found
         await body.discard()

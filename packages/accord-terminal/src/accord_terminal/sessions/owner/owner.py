@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET, Raw, UnsetType
 
+from accord.connection.routes import trace
 from accord.errors import (
     AccordError,
     AuthRequired,
@@ -217,6 +218,7 @@ class Owner(OwnerState):
             by=client.name,
             approvals=approvals,
             attached=settings.attached and not detached,
+            trace=trace(),
         )
         client.own_prompts.add(prompt.id)
         self._enqueue(prompt, detached=detached)
@@ -417,7 +419,9 @@ class Owner(OwnerState):
         read = self.transport.stderr_bytes
         self.frames.begin_turn()
         try:
-            async with self.session.prompt(*prompt.content, cancel_timeout_s=_CANCEL_S) as turn:
+            async with self.session.prompt(
+                *prompt.content, cancel_timeout_s=_CANCEL_S, meta=prompt.trace
+            ) as turn:
                 self._turn = turn
                 if prompt.is_cancelled:
                     await turn.cancel()
