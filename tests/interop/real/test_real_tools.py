@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -61,14 +61,19 @@ def model(*call: str) -> Generator[str, None, None]:
             process.terminate()
 
 
-def command_of(name: str) -> list[str]:
-    node, (program, *options) = shutil.which("node"), PROGRAMS[name]
-    if node is not None and Path(program).exists():
-        return [node, *map(str, (program, *options))]
+def leave_out(program: object) -> NoReturn:
+    """Skip the test, or let it fail where all programs are required."""
     why = f"{program} is missing: run tests/interop/install.sh real"
     if os.environ.get("ACCORD_REQUIRE_INTEROP") == "1":
         pytest.fail(why)
     pytest.skip(why)
+
+
+def command_of(name: str) -> list[str]:
+    node, (program, *options) = shutil.which("node"), PROGRAMS[name]
+    if node is None or not Path(program).exists():
+        leave_out(program)
+    return [node, *map(str, (program, *options))]
 
 
 @asynccontextmanager
