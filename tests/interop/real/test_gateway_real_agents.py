@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable
@@ -61,6 +62,7 @@ NAMES = (
 )
 KNOWN = {known.name: known for known in AGENTS}
 START_S, TURN_S = 60.0, 60.0
+ONCE = re.compile("allow|allow once|yes", re.IGNORECASE)
 PERMISSION = {"type": "function", "function": {"name": "acp_permission"}}
 
 
@@ -142,6 +144,7 @@ async def behind(name: str, state: Path) -> AsyncGenerator[Behind, None]:
             "XDG_RUNTIME_DIR": str(state / "run"),
         }
         options = ("--port", "0", "--token-file", state / "token", "--cwd", place.project)
+        options += ("--allow", "execute:sleep *")  # what the bundled agent does slowly
         words = (sys.executable, "-m", "accord", "gateway", *map(str, options), name)
         process = await asyncio.create_subprocess_exec(*words, env=env, stderr=subprocess.PIPE)
         assert process.stderr is not None
@@ -252,7 +255,9 @@ async def by_mcp(here: Behind, session: str) -> None:
     async def person(_context: Any, params: Any) -> types.ElicitResult:
         asked.append(params)
         names = params.requested_schema["properties"]["decision"]["enum"]
-        return types.ElicitResult(action="accept", content={"decision": names[0]})
+        print(names)
+        [once] = [name for name in names if ONCE.fullmatch(name)]
+        return types.ElicitResult(action="accept", content={"decision": once})
 
     async def progress(*_: Any) -> None:
         began.set()
