@@ -62,7 +62,7 @@ NAMES = (
 )
 KNOWN = {known.name: known for known in AGENTS}
 START_S, TURN_S = 60.0, 60.0
-ONCE = re.compile("allow|allow once|yes", re.IGNORECASE)
+ONCE = re.compile("allow|allow once|yes|yes, proceed", re.IGNORECASE)  # in words of the agents
 PERMISSION = {"type": "function", "function": {"name": "acp_permission"}}
 
 
@@ -424,7 +424,9 @@ async def test_agent_behind_each_protocol(name: str, state: Path) -> None:
         shared, thread = (task.result() for task in tasks)
     for session, cancelled in ((shared, 4), (thread, 1)):
         entries = [*JournalReader(Store().journal_path(session)).new_entries()]
-        slow = {one.prompt for one in entries if isinstance(one, Queued) and one.text == here.words.slow}
+        slow = {
+            one.prompt for one in entries if isinstance(one, Queued) and one.text == here.words.slow
+        }
         reasons = [
             one.stop_reason for one in entries if isinstance(one, Ended) and one.prompt in slow
         ]
