@@ -237,6 +237,20 @@ async def test_forms_go_to_the_person_or_to_the_tool_answer(state: Path, era: st
 
 
 @pytest.mark.parametrize("era", ERAS)
+async def test_urls_go_to_the_person_if_the_client_opens_them(state: Path, era: str) -> None:
+    async with serving(state) as gate:
+        who = person("accept", "decline")
+        async with gate.client(era, elicitation_callback=who) as client:
+            assert (await ask(client, "url"))["text"] == "opened"
+            assert (await ask(client, "url"))["text"] == "declined"
+        question = who.asked[0]
+        assert (question.mode, question.url) == ("url", "https://example.com/login")
+        assert question.message == "The agent painter asks you to open a URL: Log in"
+        async with gate.client(era) as client:
+            assert (await ask(client, "url"))["text"] == "declined"
+
+
+@pytest.mark.parametrize("era", ERAS)
 async def test_long_turn_goes_on_without_its_caller(state: Path, era: str) -> None:
     async with serving(state) as gate, gate.client(era) as client:
         begun = await ask(client, "say a\nbegin work\nwait", seconds=0.1)

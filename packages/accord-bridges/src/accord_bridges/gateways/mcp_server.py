@@ -41,6 +41,7 @@ from accord_bridges.gateways.mcp_forms import (
     Sessions,
     Wait,
     can_elicit,
+    can_visit,
     failed,
     form_schema,
     input_schema,
@@ -227,7 +228,9 @@ class McpGateway:
         for one in self._turns_of(conversation.id):
             if one.is_left:  # the caller does not answer: it goes on
                 one.exchange.cancel()
-        exchange = conversation.start([ask.prompt], asks=can_elicit(context), fills=True)
+        exchange = conversation.start(
+            [ask.prompt], asks=can_elicit(context), fills=True, visits=can_visit(context)
+        )
         agent = self._name_of(conversation)
         turn = Turn(exchange, agent, lambda commands: self._learn(agent, commands))
         ended = [one for one in self._turns.values() if one.has_ended]

@@ -147,6 +147,8 @@ class Exchange:
         self.usage: TokenUsage | None = None
         self.rejected: list[str] = []
         """The permissions that were rejected because nobody could be asked."""
+        self.is_left = False
+        """Whether it was cancelled here. Agents end turns as cancelled, too: after a rejection."""
         self._content = content
         self._asks = asks
         self._fills = fills
@@ -258,6 +260,7 @@ class Exchange:
 
     def cancel(self) -> None:
         """Cancel the turn: nobody waits for it any more."""
+        self.is_left = True
         self._slot.end()
         self._task.cancel()
 
