@@ -535,14 +535,15 @@ class A2a(Speaker):
         body = {"jsonrpc": "2.0", "id": 1, "method": self.method, "params": {"message": message}}
         reply = await self.post(self.path(), body, **_A2A)
         said: dict[str, str] = defaultdict(str)
-        state, task = "", ""
+        state, task, why = "", "", ""
         for event in reply.events:
             if "error" in event:
                 raise Refused(reply, self.form)
-            for kind, one in event["result"].items():
+            for one in event["result"].values():
                 task = one.get("taskId") or one.get("id") or task
                 self.session = one.get("contextId", self.session)
                 state = one.get("status", {}).get("state", state)
+                why = json.dumps(one.get("status", {}).get("message", {}).get("parts", why))
                 artifacts = one.get("artifacts") or ([one["artifact"]] if "artifact" in one else [])
                 for artifact in artifacts:
                     words = "".join(part.get("text", "") for part in artifact["parts"])
@@ -550,9 +551,8 @@ class A2a(Speaker):
                     name = artifact.get("name") or self._names.get(artifact["artifactId"], "")
                     self._names[artifact["artifactId"]] = name
                     said[artifact["artifactId"]] = before + words
-                del kind
         if state == "TASK_STATE_FAILED":
-            body = json.dumps({"error": {"code": 1, "message": reply.body[-500:].decode()}})
+            body = json.dumps({"error": {"code": 1, "message": why}})
             raise Refused(Reply(200, {}, body.encode()), self.form)
         text = "".join(one for key, one in said.items() if self._names[key] == "response")
         asked = {"taskId": task} if state == "TASK_STATE_INPUT_REQUIRED" else None

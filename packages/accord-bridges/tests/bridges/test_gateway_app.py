@@ -7,10 +7,12 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from accord.errors import ConnectionClosed
 from accord.remote.access import Access, Principal
 from accord_bridges.gateways.app import GatewayApp, Mount, Request
 from accord_bridges.gateways.turns import AgentSessions, GatewayError, GatewaySettings
@@ -137,3 +139,33 @@ async def test_first_requests_of_mcp_may_come_at_once(state: Path) -> None:
         )
     assert [one.status for one in callers] == [200] * 3
     await gate.drain(0)
+
+
+async def test_session_that_is_left_while_it_opens_fails_as_a_closed_connection(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions = AgentSessions({"caller": named("caller")}, GatewaySettings())
+    conversation = await sessions.new("caller", Principal("test"))
+
+    async def closed(*_: Any) -> None:
+        raise ConnectionClosed("The connection was closed")
+
+    class Link:
+        has_ended = False
+        answers = None
+        commands = ()
+
+        def __init__(self, _conversation: Any) -> None:
+            pass
+
+        async def ready(self) -> Any:
+            await conversation.aclose()  # as at the end of the gateway
+            return SimpleNamespace(agent=SimpleNamespace(call_extension=closed))
+
+        async def aclose(self) -> None:
+            pass
+
+    monkeypatch.setattr("accord_bridges.gateways.turns._Link", Link)
+    with pytest.raises(ConnectionClosed):
+        await conversation.connected()
+    await sessions.cancel_all(0)

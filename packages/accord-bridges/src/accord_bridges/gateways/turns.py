@@ -531,20 +531,21 @@ class Conversation:
             await self._unlink()
         self.has_failed = False
         await self.sessions.make_room(self)
-        if self._link is None or self._link.has_ended:
-            self._link = _Link(self)
+        link = self._link  # others may leave it meanwhile
+        if link is None or link.has_ended:
+            link = self._link = _Link(self)
         try:
             try:
-                shared = await self._link.ready()
+                shared = await link.ready()
             except TransportError:  # an owner that was about to end
-                self._link = _Link(self)
-                shared = await self._link.ready()
+                link = self._link = _Link(self)
+                shared = await link.ready()
         except AccordError:
             if self._tools is not None:  # they may be why: the next turn may have none
                 await self._tools.aclose()
                 self._tools = None
             raise
-        if (answers := (decides, fills, visits)) != self._link.answers:
+        if (answers := (decides, fills, visits)) != link.answers:
             rules = self.sessions.settings.approvals
             settings = {
                 "name": "gateway",
@@ -556,7 +557,7 @@ class Conversation:
                 "approvals": {"allow": rules.allow, "deny": rules.deny, "yes": rules.yes},
             }
             await shared.agent.call_extension(f"{CALL}client", settings)
-            self._link.answers = answers
+            link.answers = answers
         return shared
 
     def renew_rules(self) -> None:
