@@ -948,7 +948,7 @@ async def mixed(folder: Path, seconds: float, seed: int) -> tuple[str, list[str]
     try:
         warm_up, tally = Tally(), Tally()
         looks: list[tuple[str, Seen]] = []
-        for name, each, share in (("after warm-up", warm_up, 0.25), ("at the end", tally, 0.75)):
+        for name, each, share in (("after warm-up", warm_up, 0.2), ("at the end", tally, 0.8)):
             until = time.monotonic() + seconds * share
             callers = [Caller(gate, each, f"{seed} {name} {n}") for n in range(CALLERS)]
             await asyncio.gather(*(one.life(until) for one in callers))
@@ -1080,7 +1080,7 @@ def locks(folder: Path) -> list[str]:
 async def many(folder: Path, count: int, seed: int) -> tuple[str, list[str]]:
     """Let `count` sessions work at once with few agents, then many requests and chunks."""
     folder.mkdir()
-    gate = Gateway(folder, "--turns", "32", "--agents", "16", warm=0)
+    gate = Gateway(folder, "--turns", "64", "--agents", "16", warm=0)
     wrong: list[str] = []
     looks: list[tuple[str, Seen]] = []
     rows: list[list[str]] = []
@@ -1106,10 +1106,12 @@ async def many(folder: Path, count: int, seed: int) -> tuple[str, list[str]]:
 
             await asyncio.gather(*map(each, asked))
             wrong.extend(tally.wrong)
+            wrong.extend(f"{name}: 429" for one in tally.counts.values() if one["429"])
             took = time.monotonic() - began
-            found = sum((one for one in tally.times.values()), [])
+            found = [took_s for one in tally.times.values() for took_s in one]
             right, errors = len(found), len(tally.wrong)
-            cells = f"{right:,}", f"{chunks * right:,}", f"{errors}", f"{took:.1f}"
+            busy = sum(one["429"] for one in tally.counts.values())
+            cells = f"{right:,}", f"{chunks * right:,}", f"{busy + errors}", f"{took:.1f}"
             rows.append([name, f"{len(asked)}", *cells, *globals()["times"](found)])
             looks.append((name, await gate.look()))
             print(f"{name}: {rows[-1]}", file=sys.stderr, flush=True)
@@ -1127,7 +1129,7 @@ async def many(folder: Path, count: int, seed: int) -> tuple[str, list[str]]:
         wrong += await end(gate)
     finally:
         gate.processes.stop()
-    head = ["", "sessions", "right", "chunks", "wrong", "seconds", "median ms", "p95 ms"]
+    head = ["", "sessions", "right", "chunks", "errors", "seconds", "median ms", "p95 ms"]
     text = f"## {count} sessions at once with `--agents 16`\n\n" + table(head, rows) + "\n"
     return text + seen_table(looks), wrong
 

@@ -15,7 +15,7 @@ import pytest
 from accord.errors import ConnectionClosed
 from accord.remote.access import Access, Principal
 from accord_bridges.gateways.app import GatewayApp, Mount, Request
-from accord_bridges.gateways.turns import AgentSessions, GatewayError, GatewaySettings
+from accord_bridges.gateways.turns import AgentSessions, Conversation, GatewayError, GatewaySettings
 from bridges.gateway_harness import named
 
 
@@ -169,3 +169,25 @@ async def test_session_that_is_left_while_it_opens_fails_as_a_closed_connection(
     with pytest.raises(ConnectionClosed):
         await conversation.connected()
     await sessions.cancel_all(0)
+
+
+async def test_session_that_a_caller_has_taken_is_not_ended_by_its_warm_up(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, has_failed = asyncio.Event(), asyncio.Event()
+
+    async def connected(_conversation: Conversation) -> Any:
+        await taken.wait()
+        asyncio.get_running_loop().call_soon(has_failed.set)
+        raise ConnectionClosed("The caller's turn has opened the session again, with tools")
+
+    monkeypatch.setattr(Conversation, "connected", connected)
+    sessions = AgentSessions({"caller": named("caller")}, GatewaySettings(warm=1))
+    sessions.start_warm()
+    caller = Principal("test")
+    conversation = await sessions.new("caller", caller)
+    taken.set()
+    await has_failed.wait()
+    await sessions.cancel_all(0)
+    assert not conversation.record.closed
+    assert sessions.store.read(conversation.id).agent == "caller"

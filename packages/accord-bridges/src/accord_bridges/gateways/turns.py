@@ -52,6 +52,7 @@ _EVENTS = 512  # that wait for the caller to read; then the agent waits
 _GATHER_S = 0.1  # after a call of the caller's tool, for others that are made with it
 _FORGET_S = 60.0  # a session is left when it had no turn for so long; its agent has `idle_s` more
 _LEAVE_S = 5.0
+_CANCEL_S = 15.0  # more than the owner of a session gives an agent, which it ends then
 _DIES_S = 1.0  # for the owner of a session to end after its agent, whose turn has failed
 _REFILL_S = 0.5
 _STARTS = max(8, 2 * (os.cpu_count() or 1))  # of an agent at the same time
@@ -294,9 +295,14 @@ class Exchange:
         shared = await self.conversation.connected(self._asks, self._fills, self._visits)
         # The journal has it, and callers have read it.
         forget_items(shared.session.transcript, 0)
-        async with shared.session.prompt(*self._content) as turn:
-            async for event in turn:
-                await self._put(event)
+        turn = shared.session.prompt(*self._content, cancel_timeout_s=_CANCEL_S)
+        try:
+            async with turn:
+                async for event in turn:
+                    await self._put(event)
+        finally:
+            if turn.error is not None:  # also of a turn that was cancelled
+                self.conversation.has_failed = True
         self.stop_reason, self.usage = turn.stop_reason, turn.token_usage
 
     async def decide(self, request: PermissionRequest) -> Decision:
@@ -881,9 +887,10 @@ class AgentSessions:
             await conversation.connected()
             compile_types(conversation.record.protocol or 1)
         except AccordError as error:
+            if conversation not in pool:
+                return  # it is a caller's, whose turn may have ended the connection: for its tools
+            pool.remove(conversation)
             log.warning("! the agent %s could not be started: %s", conversation.record.agent, error)
-            if conversation in pool:
-                pool.remove(conversation)
             await self._discard(conversation)
 
     async def _discard(self, conversation: Conversation) -> None:
