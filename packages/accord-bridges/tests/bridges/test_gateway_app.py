@@ -88,7 +88,9 @@ async def mounted(app: Any) -> AsyncGenerator[GatewayApp, None]:
         return {"wrong": str(error)}
 
     sessions = AgentSessions({"caller": named("caller")}, GatewaySettings())
-    gate = GatewayApp(sessions, [Mount(error_body, "/part", app)], Access(token="of the whole test"))
+    gate = GatewayApp(
+        sessions, [Mount(error_body, "/part", app)], Access(token="of the whole test")
+    )
     try:
         yield gate
     finally:
