@@ -66,7 +66,7 @@ class Caller:
 
 
 @pytest.mark.parametrize("streams", [True, False])
-async def test_caller_that_closes_with_the_end_of_the_response_has_not_left(streams: bool) -> None:
+async def test_caller_that_closes_after_the_response_has_not_left(streams: bool) -> None:
     for is_complete in (True, False):
         caller, left = Caller(), asyncio.Event()
         request = Request(scope("/"), caller.receive, caller.send, Principal("test"), b"")

@@ -225,6 +225,7 @@ async def test_caller_that_leaves_cancels_its_turn(state: Path) -> None:
         assert await gate.text("say next", extra_headers={"Acp-Session-Id": session}) == "next"
 
 
+@pytest.mark.timeout(120)  # ten seconds of it are for the agent
 async def test_agent_that_does_not_react_to_a_cancel_is_started_again(state: Path) -> None:
     async with serving(state) as gate:
         stream = await gate.ask("say on\nhang", stream=True)

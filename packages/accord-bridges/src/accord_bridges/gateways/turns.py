@@ -52,7 +52,8 @@ _EVENTS = 512  # that wait for the caller to read; then the agent waits
 _GATHER_S = 0.1  # after a call of the caller's tool, for others that are made with it
 _FORGET_S = 60.0  # a session is left when it had no turn for so long; its agent has `idle_s` more
 _LEAVE_S = 5.0
-_CANCEL_S = 15.0  # more than the owner of a session gives an agent, which it ends then
+_CANCEL_S = 15.0  # more than the owner of a session gives an agent, which it ends then:
+_HANGS_S = 9.0  # a cancelled turn that took so long has ended with its agent
 _DIES_S = 1.0  # for the owner of a session to end after its agent, whose turn has failed
 _REFILL_S = 0.5
 _STARTS = max(8, 2 * (os.cpu_count() or 1))  # of an agent at the same time
@@ -156,6 +157,7 @@ class Exchange:
         self._open: dict[str, asyncio.Future[Any]] = {}
         self._slot = _Slot(conversation.sessions.slots)
         self._has_ended = asyncio.Event()
+        self._cancelled_at: float | None = None
         self._task = asyncio.create_task(self._run(), name="accord gateway turn")
         self._task.add_done_callback(self._ended)  # also if it is cancelled before it begins
 
@@ -256,6 +258,8 @@ class Exchange:
 
     def cancel(self) -> None:
         """Cancel the turn: nobody waits for it any more."""
+        if self._cancelled_at is None:
+            self._cancelled_at = asyncio.get_running_loop().time()
         self._slot.end()
         self._task.cancel()
 
@@ -301,7 +305,9 @@ class Exchange:
                 async for event in turn:
                     await self._put(event)
         finally:
-            if turn.error is not None:  # also of a turn that was cancelled
+            since = self._cancelled_at
+            hangs = since is not None and asyncio.get_running_loop().time() - since > _HANGS_S
+            if turn.error is not None or hangs:
                 self.conversation.has_failed = True
         self.stop_reason, self.usage = turn.stop_reason, turn.token_usage
 
