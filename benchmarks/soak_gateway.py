@@ -77,8 +77,8 @@ def gateway(argv: list[str]) -> None:
             "tasks": dict(tasks),
             "turns": sessions.running_turns,
             "waiting": len(sessions.waiting),
-            "open": len(sessions._open),  # pyright: ignore[reportPrivateUsage]
-            "agents": len(sessions._agents),  # pyright: ignore[reportPrivateUsage]
+            "open": len(sessions._open),
+            "agents": len(sessions._agents),
             "slots": sessions.slots._value,
         }
         if os.environ.get("SOAK_TYPES"):
@@ -90,7 +90,7 @@ def gateway(argv: list[str]) -> None:
         file.with_suffix(".new").rename(file)
 
     command.gateway = kept
-    turns._FORGET_S = FORGET_S  # pyright: ignore[reportPrivateUsage]
+    turns._FORGET_S = FORGET_S
     signal.signal(signal.SIGUSR2, look)
     command.command.main(argv, prog_name="accord gateway", standalone_mode=True)
 
@@ -136,7 +136,7 @@ class Gateway:
             SOAK_STORE=str(folder / "agent.db"),
         )
         self.warm = warm
-        self.pid: int = self.processes._started[-1].pid  # pyright: ignore[reportPrivateUsage]
+        self.pid: int = self.processes._started[-1].pid
 
     def log(self) -> str:
         """Return what it has written."""
@@ -773,7 +773,7 @@ class Caller:
             word = f"{self.rng.getrandbits(64):x}"
             entry = {"interruptId": answer.ask["id"], "status": "cancelled"}
             said = {"id": word, "role": "user", "content": f"echo {word}"}
-            await speaker._send([said], resume=[entry])  # pyright: ignore[reportPrivateUsage]
+            await speaker._send([said], resume=[entry])
             return "right"
         if isinstance(speaker, A2a):
             await speaker.cancel()
