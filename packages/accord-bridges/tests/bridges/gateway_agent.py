@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -109,6 +111,10 @@ class Caller(Agent):
                 case "wait":
                     await turn.say("waiting")
                     await asyncio.Event().wait()
+                case "hang":
+                    with suppress(asyncio.CancelledError):
+                        await asyncio.sleep(0.05)  # what was said is sent
+                    time.sleep(600)  # noqa: ASYNC251  # it does not read the cancel
                 case "die":
                     os._exit(3)
                 case _:

@@ -284,6 +284,18 @@ async def test_caller_that_leaves_cancels_its_turn(state: Path) -> None:
         assert await gate.text("say next", extra_headers={"Acp-Session-Id": session}) == "next"
 
 
+@pytest.mark.timeout(120)  # ten seconds of it are for the agent
+async def test_agent_that_does_not_react_to_a_cancel_is_started_again(state: Path) -> None:
+    async with serving(state) as gate:
+        stream = await gate.ask("say on\nhang", stream=True)
+        async for chunk in stream:
+            if chunk.choices[0].delta.content == "on":
+                break
+        session = stream.response.headers["acp-session-id"]
+        await stream.close()
+        assert await gate.text("say next", extra_headers={"Acp-Session-Id": session}) == "next"
+
+
 async def test_caller_that_does_not_return_a_result_cancels_its_turn(state: Path) -> None:
     async with serving(state, answer_s=0.2) as gate:
         asked = await gate.ask("call lookup {}", tools=[LOOKUP])

@@ -65,14 +65,22 @@ class Request:
     def __init__(
         self, scope: Scope, receive: Receive, send: Send, principal: Principal, body: bytes
     ) -> None:
+        self.scope = scope
         self.method: str = scope["method"]
         self.path = path_of(scope)
         self.headers = headers_of(scope)
         self.principal = principal
         self.body = body
-        self._receive = receive
+        self.receive = receive
         self._send = send
         self._has_started = False
+        self._has_ended = False
+
+    async def send(self, event: Event) -> None:
+        """Send a part of the response."""
+        self._has_started = True
+        self._has_ended = event["type"] == "http.response.body" and not event.get("more_body")
+        await self._send(event)
 
     def header(self, name: str) -> str | None:
         """Return the value of a header, whose name is in lower case."""
@@ -83,39 +91,45 @@ class Request:
         self, value: Any, status: int = 200, headers: Sequence[tuple[str, str]] = ()
     ) -> None:
         """Send a response of JSON."""
-        self._has_started = True
-        await respond_json(self._send, status, _encode(value), headers)
+        await respond_json(self.send, status, _encode(value), headers)
 
     @asynccontextmanager
     async def until_gone(self, left: Callable[[], None]) -> AsyncGenerator[None, None]:
-        """Call `left` if the caller disconnects during the block."""
+        """Call `left` if the caller disconnects during the block, before the end of the response.
+
+        Servers report each connection that is closed, also after the last bytes were written and
+        while `send` still waits: a turn that waits for its caller's tool goes on then.
+        """
 
         async def watch() -> None:
-            while (await self._receive())["type"] != "http.disconnect":
+            while (await self.receive())["type"] != "http.disconnect":
                 pass
-            left()
+            if not self._has_ended:
+                left()
 
         watching = asyncio.create_task(watch(), name="accord gateway caller")
         try:
             yield
+        except BaseException:  # some servers raise where a caller has gone
+            left()
+            raise
         finally:
             watching.cancel()
             await asyncio.wait([watching])
 
     async def start_events(self, headers: Sequence[tuple[str, str]] = ()) -> None:
         """Begin a response of server-sent events."""
-        self._has_started = True
         sent = [
             (b"content-type", b"text/event-stream; charset=utf-8"),
             (b"cache-control", b"no-store"),
             (b"x-accel-buffering", b"no"),
             *((name.lower().encode(), value.encode()) for name, value in headers),
         ]
-        await self._send({"type": "http.response.start", "status": 200, "headers": sent})
+        await self.send({"type": "http.response.start", "status": 200, "headers": sent})
 
     async def send_events(self, data: bytes, *, more: bool = True) -> None:
         """Send complete events, the last ones unless there are `more`."""
-        await self._send({"type": "http.response.body", "body": data, "more_body": more})
+        await self.send({"type": "http.response.body", "body": data, "more_body": more})
 
     @property
     def has_started(self) -> bool:
@@ -180,16 +194,15 @@ class Mount:
         """Return `root` if the application serves a path."""
         return self._root if f"{path}/".startswith(f"{self._root}/") else None
 
-    async def run(
-        self, scope: Scope, receive: Receive, send: Send, principal: Principal, body: bytes
-    ) -> None:
+    async def run(self, request: Request) -> None:
         """Let the application serve a request."""
-        first: list[Event] = [{"type": "http.request", "body": body, "more_body": False}]
+        first: list[Event] = [{"type": "http.request", "body": request.body, "more_body": False}]
 
         async def replay() -> Event:
-            return first.pop() if first else await receive()
+            return first.pop() if first else await request.receive()
 
-        await self._app({**scope, "accord.principal": principal}, replay, send)
+        scope = {**request.scope, "accord.principal": request.principal}
+        await self._app(scope, replay, request.send)
 
 
 class GatewayApp:
@@ -265,12 +278,9 @@ class GatewayApp:
             else:
                 found = await body.read(headers, self._limits)
                 if isinstance(found, bytes):
+                    request = Request(scope, receive, send, principal, found)
                     with self.sessions.tracing.request(scope, place, principal, logged):
-                        if isinstance(routes, Mount):
-                            await routes.run(scope, receive, send, principal, found)
-                        else:
-                            request = Request(scope, receive, send, principal, found)
-                            await self._run(request, routes, place)
+                        await self._run(request, routes, place)
                     return
                 refusal = found
         await body.discard()
@@ -285,17 +295,22 @@ class GatewayApp:
                 return routes, place
         return self._routes[0], None
 
-    async def _run(self, request: Request, routes: Routes, place: str) -> None:
+    async def _run(self, request: Request, routes: Routes | Mount, place: str) -> None:
         try:
-            await routes.handler(request.method, place)(request)
+            if isinstance(routes, Mount):
+                await routes.run(request)
+            else:
+                await routes.handler(request.method, place)(request)
         except GatewayError as error:
             await self._fail(request, routes, error)
         except Exception as error:
+            if isinstance(routes, Mount) and request.has_started:
+                raise  # the server closes the connection
             log.exception("! a request failed")
             text = f"Internal error: {type(error).__name__}"
             await self._fail(request, routes, GatewayError(text, status=500))
 
-    async def _fail(self, request: Request, routes: Routes, error: GatewayError) -> None:
+    async def _fail(self, request: Request, routes: Routes | Mount, error: GatewayError) -> None:
         body = routes.error_body(error)
         if request.has_started:
             with_end = b"data: " + _encode(body) + b"\n\n"

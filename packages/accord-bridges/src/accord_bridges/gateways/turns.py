@@ -54,6 +54,8 @@ _EVENTS = 512  # that wait for the caller to read; then the agent waits
 _GATHER_S = 0.1  # after a call of the caller's tool, for others that are made with it
 _FORGET_S = 60.0  # a session is left when it had no turn for so long; its agent has `idle_s` more
 _LEAVE_S = 5.0
+_CANCEL_S = 15.0  # more than the owner of a session gives an agent, which it ends then:
+_HANGS_S = 9.0  # a cancelled turn that took so long has ended with its agent
 _DIES_S = 1.0  # for the owner of a session to end after its agent, whose turn has failed
 _REFILL_S = 0.5
 _STARTS = max(8, 2 * (os.cpu_count() or 1))  # of an agent at the same time
@@ -147,8 +149,6 @@ class Exchange:
         self.usage: TokenUsage | None = None
         self.rejected: list[str] = []
         """The permissions that were rejected because nobody could be asked."""
-        self.is_left = False
-        """Whether it was cancelled here. Agents end turns as cancelled, too: after a rejection."""
         self._content = content
         self._asks = asks
         self._fills = fills
@@ -160,6 +160,7 @@ class Exchange:
         self._slot = _Slot(conversation.sessions.slots)
         self._has_ended = asyncio.Event()
         self._trace = conversation.sessions.tracing.turn(conversation.record.agent)
+        self._cancelled_at: float | None = None
         self._task = asyncio.create_task(self._run(), name="accord gateway turn")
         self._task.add_done_callback(self._ended)  # also if it is cancelled before it begins
 
@@ -167,6 +168,11 @@ class Exchange:
     def has_ended(self) -> bool:
         """Whether nothing more happens."""
         return self._has_ended.is_set()
+
+    @property
+    def is_left(self) -> bool:
+        """Whether it was cancelled here. Agents end turns as cancelled, too: after a rejection."""
+        return self._cancelled_at is not None
 
     async def happenings(self) -> AsyncGenerator[Sequence[Happening], None]:
         """Yield what has happened, as it happens, until the turn ends or waits for its caller.
@@ -260,7 +266,8 @@ class Exchange:
 
     def cancel(self) -> None:
         """Cancel the turn: nobody waits for it any more."""
-        self.is_left = True
+        if self._cancelled_at is None:
+            self._cancelled_at = asyncio.get_running_loop().time()
         self._slot.end()
         self._task.cancel()
 
@@ -301,9 +308,18 @@ class Exchange:
         shared = await self.conversation.connected(self._asks, self._fills, self._visits)
         # The journal has it, and callers have read it.
         forget_items(shared.session.transcript, 0)
-        async with shared.session.prompt(*self._content, meta=self._trace.meta) as turn:
-            async for event in turn:
-                await self._put(event)
+        turn = shared.session.prompt(
+            *self._content, meta=self._trace.meta, cancel_timeout_s=_CANCEL_S
+        )
+        try:
+            async with turn:
+                async for event in turn:
+                    await self._put(event)
+        finally:
+            since = self._cancelled_at
+            hangs = since is not None and asyncio.get_running_loop().time() - since > _HANGS_S
+            if turn.error is not None or hangs:
+                self.conversation.has_failed = True
         self.stop_reason, self.usage = turn.stop_reason, turn.token_usage
 
     async def decide(self, request: PermissionRequest) -> Decision:
@@ -540,20 +556,21 @@ class Conversation:
             await self._unlink()
         self.has_failed = False
         await self.sessions.make_room(self)
-        if self._link is None or self._link.has_ended:
-            self._link = _Link(self)
+        link = self._link  # others may leave it meanwhile
+        if link is None or link.has_ended:
+            link = self._link = _Link(self)
         try:
             try:
-                shared = await self._link.ready()
+                shared = await link.ready()
             except TransportError:  # an owner that was about to end
-                self._link = _Link(self)
-                shared = await self._link.ready()
+                link = self._link = _Link(self)
+                shared = await link.ready()
         except AccordError:
             if self._tools is not None:  # they may be why: the next turn may have none
                 await self._tools.aclose()
                 self._tools = None
             raise
-        if (answers := (decides, fills, visits)) != self._link.answers:
+        if (answers := (decides, fills, visits)) != link.answers:
             rules = self.sessions.settings.approvals
             settings = {
                 "name": "gateway",
@@ -565,7 +582,7 @@ class Conversation:
                 "approvals": {"allow": rules.allow, "deny": rules.deny, "yes": rules.yes},
             }
             await shared.agent.call_extension(f"{CALL}client", settings)
-            self._link.answers = answers
+            link.answers = answers
         self.sessions.learn_models(self.record, shared.session.transcript.options)
         return shared
 
@@ -902,9 +919,10 @@ class AgentSessions:
             await conversation.connected()
             compile_types(conversation.record.protocol or 1)
         except AccordError as error:
+            if conversation not in pool:
+                return  # it is a caller's, whose turn may have ended the connection: for its tools
+            pool.remove(conversation)
             log.warning("! the agent %s could not be started: %s", conversation.record.agent, error)
-            if conversation in pool:
-                pool.remove(conversation)
             await self._discard(conversation)
 
     async def _discard(self, conversation: Conversation) -> None:

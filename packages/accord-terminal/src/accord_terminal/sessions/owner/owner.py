@@ -14,6 +14,7 @@ from accord.connection.routes import trace
 from accord.errors import (
     AccordError,
     AuthRequired,
+    CancelTimeout,
     InternalError,
     LocalProtocolError,
     MethodNotFound,
@@ -87,6 +88,7 @@ class Owner(OwnerState):
         self.transport: ProcessTransport | None = None  # to the agent
         self._turn: ClientTurn | None = None  # the running one
         self._cancelling: asyncio.Task[None] | None = None
+        self._hangs = False  # the agent has not ended a turn that was cancelled
         self._steers: set[asyncio.Task[Any]] = set()
         self._syncing: asyncio.Future[None] | None = None
         self._steer_order = asyncio.Lock()
@@ -403,6 +405,8 @@ class Owner(OwnerState):
             self._watch_idle()
             if ended.code == AuthRequired.default_code and self._can_restart():
                 self.stop("the agent needs a login, and is started again after it")  # R-AUTH-18
+            elif self._hangs and self._can_restart():
+                self.stop("the agent did not end a cancelled turn, and is started again")
 
     def _can_restart(self) -> bool:
         """Return whether a new process of the agent can continue, and no prompt waits."""
@@ -429,6 +433,8 @@ class Owner(OwnerState):
                 if turn.token_usage is not None:
                     ended.tokens = turn.token_usage.total
                     ended.usage = turn.token_usage
+        except CancelTimeout as exc:
+            ended.error, self._hangs = str(exc), True
         except AuthRequired as exc:
             ended.error, ended.code = refusal(self.record, exc.text), exc.code
         except RequestError as exc:
