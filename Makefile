@@ -19,7 +19,7 @@ PYPROJECTS := pyproject.toml $(wildcard packages/*/pyproject.toml)
 .DEFAULT_GOAL := help
 SECONDS := 3600
 
-.PHONY: help setup demo wheels test alone test-programs test-clusters unit library attack lint style types format reference docs docs-serve screenshots docs-test changelog requirements counts mutation bench bench-remote bench-proxy bench-trace bench-fleet bench-chat bench-steering bench-bridges bench-budgets simulate recordings clean
+.PHONY: help setup demo wheels test alone test-programs test-clusters unit library attack lint style types format reference docs docs-serve screenshots docs-test changelog requirements counts mutation bench bench-remote bench-proxy bench-trace bench-fleet bench-chat bench-steering bench-bridges bench-budgets soak-gateway simulate recordings clean
 
 help:  ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -144,6 +144,11 @@ bench-bridges: $(VENV)/.dev  ## Measure bridges of frameworks and the OpenAI gat
 
 bench-budgets: $(VENV)/.dev  ## Measure what budgets cost of the throughput, side by side, 2 minutes
 	$(BIN)/python benchmarks/budgets.py --save benchmarks/RESULTS_BUDGETS.md
+
+soak-gateway: SECONDS ?= 1200
+soak-gateway: $(VENV)/.dev  ## Let 50 callers use and abuse `accord gateway`, SECONDS=1200, then 200 sessions
+	$(BIN)/python benchmarks/soak_gateway.py --seconds $(SECONDS) --sessions 200 \
+		--save benchmarks/RESULTS_GATEWAY_SOAK.md
 
 bench: $(VENV)/.dev  ## Measure Accord beside the official SDKs (needs node and npm)
 	$(BIN)/python benchmarks/run.py

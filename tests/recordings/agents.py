@@ -21,6 +21,7 @@ __all__ = (
     "NOT_STARTED",
     "OURS",
     "OWN",
+    "QWEN_SETTINGS",
     "ROOT",
     "SETTINGS",
     "Known",
@@ -152,7 +153,11 @@ base_url = "{model}/v1"
 wire_api = "responses"
 """
 GEMINI_SETTINGS = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
-QWEN_SETTINGS = {"tools": {"toolSearch": {"enabled": False}}}
+# The model gets all tools; a turn does not wait for what the agent remembers of it.
+QWEN_SETTINGS = {
+    "tools": {"toolSearch": {"enabled": False}},
+    "memory": {"enableManagedAutoMemory": False},
+}
 OPENCODE_CONFIG = {
     "model": "fake/fake-model",
     "permission": {"edit": "ask", "bash": "ask"},
@@ -263,7 +268,7 @@ AGENTS = (
     ),
     Known(
         "opencode",
-        (str(OWN / "opencode-linux-x64/bin/opencode"), "acp"),
+        (str(REAL / "opencode-linux-x64/bin/opencode"), "acp"),
         home_files={".config/opencode/opencode.json": json.dumps(OPENCODE_CONFIG)},
     ),
     Known(

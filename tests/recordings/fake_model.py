@@ -89,7 +89,10 @@ def decide(conversation: list[Said], tools: list[Tool]) -> Call | Iterator[str]:
     asked = [at for at, said in enumerate(conversation) if COMMAND.search(said.text)]
     at = asked[-1] if asked else -1
     results = sum(said.by == "tool" for said in conversation[at + 1 :])
-    text = conversation[at].text if asked else ""
+    text = ""
+    if asked:  # with a prompt whose turn was cancelled the next one may be one message: the last
+        whole = conversation[at].text
+        text = whole[[match.start() for match in COMMAND.finditer(whole)][-1] :]
     note(conversation)
     if "Count slowly" in text:
         return numbers()

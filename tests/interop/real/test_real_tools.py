@@ -14,12 +14,13 @@ import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 import accord
 from accord.client.permissions import allow
+from recordings.agents import QWEN_SETTINGS
 from requirement import requirement
 
 pytest.importorskip("mcp", reason="the library `mcp` is not installed")
@@ -42,10 +43,15 @@ SETTINGS = {
         "ENABLE_TOOL_SEARCH": "false",  # the model gets all tools
         "IS_SANDBOX": "1",
     },
-    "qwen": {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": "{}/v1", "OPENAI_MODEL": "fake"},
+    "qwen": {
+        "OPENAI_API_KEY": "none",
+        "OPENAI_BASE_URL": "{}/v1",
+        "OPENAI_MODEL": "fake",
+        # Else it waits 5 s for a server, too short on a busy machine, and does not try again.
+        "QWEN_CODE_LEGACY_MCP_BLOCKING": "1",
+    },
 }
-QWEN_SETTINGS = {"tools": {"toolSearch": {"enabled": False}}}
-CONNECT_S = 60.0  # Qwen Code connects to MCP servers while its first turns run
+CONNECT_S = 60.0  # for an agent to connect to the server, in one session after another
 ANSWER = "lane: an order of messages"
 
 
@@ -61,14 +67,19 @@ def model(*call: str) -> Generator[str, None, None]:
             process.terminate()
 
 
-def command_of(name: str) -> list[str]:
-    node, (program, *options) = shutil.which("node"), PROGRAMS[name]
-    if node is not None and Path(program).exists():
-        return [node, *map(str, (program, *options))]
+def leave_out(program: object) -> NoReturn:
+    """Skip the test, or let it fail where all programs are required."""
     why = f"{program} is missing: run tests/interop/install.sh real"
     if os.environ.get("ACCORD_REQUIRE_INTEROP") == "1":
         pytest.fail(why)
     pytest.skip(why)
+
+
+def command_of(name: str) -> list[str]:
+    node, (program, *options) = shutil.which("node"), PROGRAMS[name]
+    if node is None or not Path(program).exists():
+        leave_out(program)
+    return [node, *map(str, (program, *options))]
 
 
 @asynccontextmanager
@@ -108,14 +119,14 @@ async def test_agent_calls_a_function_of_its_client(name: str, bridge: str, tmp_
     async with started(name, tmp_path) as agent:
         stdio = StdioBridge(servers_from([lookup]))
         try:
-            if bridge == "http":
-                session = await agent.new_session(tmp_path / "work", tools=[lookup])
-            else:  # although the agent supports HTTP
-                servers = await stdio.start()
-                session = await agent.new_session(tmp_path / "work", mcp_servers=servers)
+            offered: dict[str, Any] = {"tools": [lookup]}
+            if bridge == "stdio":  # although the agent supports HTTP
+                offered = {"mcp_servers": await stdio.start()}
             text = ""
             end = time.monotonic() + CONNECT_S
             while not called and time.monotonic() < end:
+                # Without the server's tools in its first turn, a session has them in none.
+                session = await agent.new_session(tmp_path / "work", **offered)
                 async with session.prompt("What is a lane?") as turn:
                     await turn.wait()
                 text = turn.text

@@ -324,6 +324,8 @@ class Run:
             answer: str | None = None
             if allowed is None:
                 await self._show_diffs(call)
+                if description and description in (question or call.about.title):
+                    description = None  # for example the path, which the title has
                 options = [_ALLOW, _ALWAYS, _REJECT, _NEVER]
                 form = _form(call.input) if editable and self._has_forms else None
                 if form is not None:

@@ -69,6 +69,7 @@ ABILITIES: frozenset[str] = frozenset(
      "images", "usage", "models", "steering", "parallel_calls", "fork", "editor_tools")
 )  # fmt: skip
 _TIMEOUT_S = 15.0  # for one connection with all that is done on it
+_PROCESS_S = 240.0  # for a process that imports a framework: 60 s are not enough on a busy machine
 # One transparent point.
 _PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
@@ -682,7 +683,7 @@ class BridgeContract:
             for word in ("word-first", "word-second"):
                 command = [sys.executable, "-c", self.program, str(Path(folder, "store.sqlite"))]
                 async with (
-                    asyncio.timeout(self.timeout_s * 4),
+                    asyncio.timeout(max(self.timeout_s * 4, _PROCESS_S)),
                     accord.connect(command, cwd=Path.cwd()) as agent,
                 ):
                     if session_id:

@@ -5,10 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
+from contextlib import suppress
 
 from msgspec import Struct
 
-from accord import Agent, AvailableCommand, PlanEntry, Session, SqliteStore, TokenUsage, Turn
+from accord import (
+    Agent,
+    AvailableCommand,
+    OptionChoice,
+    PlanEntry,
+    SelectOption,
+    Session,
+    SqliteStore,
+    TokenUsage,
+    Turn,
+)
+from accord.connection.routes import current_trace
 from accord.types.content import ImageContent
 
 
@@ -33,6 +46,12 @@ class Caller(Agent):
     prompt_capabilities = frozenset({"image", "resource"})
 
     async def open_session(self, session: Session) -> None:
+        if models := os.environ.get("CALLER_MODELS", "").split():
+            choices = tuple(OptionChoice(name, name.title()) for name in models)
+            option = SelectOption(
+                id="model", name="Model", value=models[0], category="model", choices=choices
+            )
+            await session.set_options([option])
         await session.set_commands([AvailableCommand("count", "Counts", hint="to a number")])
 
     async def prompt(self, turn: Turn) -> str | None:
@@ -52,6 +71,10 @@ class Caller(Agent):
                     await turn.think(rest)
                 case "prompt":
                     await turn.say(repr(turn.text))
+                case "model":
+                    await turn.say(str(turn.session.option("model")))
+                case "trace":
+                    await turn.say(json.dumps(current_trace()))
                 case "pid":
                     await turn.say(str(os.getpid()))
                 case "tools":
@@ -88,6 +111,10 @@ class Caller(Agent):
                 case "wait":
                     await turn.say("waiting")
                     await asyncio.Event().wait()
+                case "hang":
+                    with suppress(asyncio.CancelledError):
+                        await asyncio.sleep(0.05)  # what was said is sent
+                    time.sleep(600)  # noqa: ASYNC251  # it does not read the cancel
                 case "die":
                     os._exit(3)
                 case _:

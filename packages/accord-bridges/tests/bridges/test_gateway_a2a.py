@@ -265,6 +265,60 @@ async def test_card_has_the_address_of_its_request(state: Path) -> None:
         await inner.drain(0)  # as a server does that is stopped twice
 
 
+@pytest.mark.parametrize(
+    ("public", "host"),
+    [
+        ("https://agents.example/", "agents.example"),
+        ("https://agents.example:8443/team", "agents.example:8443"),
+    ],
+)
+async def test_card_behind_a_proxy_has_the_public_address(
+    state: Path, public: str, host: str
+) -> None:
+    app = gateway(
+        {"caller": named("caller")}, Access(token=TOKEN), GatewaySettings(), public_url=public
+    )
+    app.sessions.look = _looked
+    try:
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:8766"
+        ) as http:
+            headers = {
+                "Authorization": f"Bearer {TOKEN}",
+                "X-Forwarded-Host": "evil.example",
+                "X-Forwarded-Proto": "http",
+                "Forwarded": "host=evil.example;proto=http",
+            }
+            for name in (host, "127.0.0.1:8766"):  # as the proxy passes the host on, or does not
+                found = await http.get(
+                    "/a2a/caller/.well-known/agent-card.json", headers={**headers, "Host": name}
+                )
+                urls = {one["url"] for one in found.json()["supportedInterfaces"]}
+                assert urls == {f"{public.rstrip('/')}/a2a/caller"}
+            other = await http.get("/v1/models", headers={**headers, "Host": "evil.example"})
+            assert other.status_code == 421
+    finally:
+        await app.drain(0)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "agents.example",
+        "ftp://agents.example",
+        "https://",
+        "https://a.example/?x=1",
+        "https://me@a.example",
+        "https://a.example:port",
+        "https://a.example/\n",
+        "https://a b.example",
+    ],
+)
+def test_public_url_is_that_of_a_gateway(url: str, state: Path) -> None:
+    with pytest.raises(ValueError, match=r"Expected the URL|Expected the name of a host"):
+        gateway({"caller": named("caller")}, Access(token=TOKEN), GatewaySettings(), public_url=url)
+
+
 async def _looked(agent: str) -> tuple[Implementation, Sequence[AvailableCommand]]:
     return Implementation(agent, "1"), ()
 

@@ -513,6 +513,18 @@ async def test_front_end_without_interrupts_gets_rejections(state: Path) -> None
             assert text == "allowed"
 
 
+async def test_agent_that_ends_its_turn_after_a_rejection(state: Path) -> None:
+    async with serving(state) as gate:
+        prompt = "edit\nstop cancelled"
+        run = await gate.run(prompt, protocolVersion=None)
+        assert run.outcome["type"] == "cancelled"
+        assert run.last["result"] == {"stopReason": "cancelled", "rejected": ["Edit notes"]}
+        # What the user says with the rejection is for the next turn.
+        asked = await gate.run(prompt)
+        again = await gate.run("say on", resume=[resolved(asked, {"approved": False})])
+        assert again.text == "rejectedon"
+
+
 async def test_permission_that_a_person_answers_elsewhere_continues(state: Path) -> None:
     async with serving(state) as gate:
         asked = asyncio.Event()

@@ -237,6 +237,20 @@ async def test_forms_go_to_the_person_or_to_the_tool_answer(state: Path, era: st
 
 
 @pytest.mark.parametrize("era", ERAS)
+async def test_urls_go_to_the_person_if_the_client_opens_them(state: Path, era: str) -> None:
+    async with serving(state) as gate:
+        who = person("accept", "decline")
+        async with gate.client(era, elicitation_callback=who) as client:
+            assert (await ask(client, "url"))["text"] == "opened"
+            assert (await ask(client, "url"))["text"] == "declined"
+        question = who.asked[0]
+        assert (question.mode, question.url) == ("url", "https://example.com/login")
+        assert question.message == "The agent painter asks you to open a URL: Log in"
+        async with gate.client(era) as client:
+            assert (await ask(client, "url"))["text"] == "declined"
+
+
+@pytest.mark.parametrize("era", ERAS)
 async def test_long_turn_goes_on_without_its_caller(state: Path, era: str) -> None:
     async with serving(state) as gate, gate.client(era) as client:
         begun = await ask(client, "say a\nbegin work\nwait", seconds=0.1)
@@ -356,7 +370,8 @@ async def test_agent_that_dies_fails_its_call_alone(state: Path, era: str) -> No
 
 async def test_bad_calls_say_what_was_expected(state: Path) -> None:
     async with serving(state, roots=(state / "work",), waiting=0) as gate, gate.client() as client:
-        good = await ask(client, "say x", directory=str(state / "work"))
+        below = str(state / "work") + "/"
+        good = await ask(client, "say x", directory=below)
         session = good["session"]
         for tool, arguments, words in (
             ("ask", {"prompt": "x", "agent": "nobody"}, "expected one of painter, other, got 'nob"),
@@ -370,6 +385,11 @@ async def test_bad_calls_say_what_was_expected(state: Path) -> None:
             ("ask", {"prompt": "x", "session": session, "directory": "/"}, "when a session begins"),
             ("ask", {"prompt": "x", "agent": "painter", "directory": "/"}, "below"),
             ("ask", {"prompt": "x", "agent": "painter", "directory": "work"}, "absolute path"),
+            ("ask", {"prompt": "x", "agent": "painter", "directory": ""}, "absolute path"),
+            ("ask", {"prompt": "x", "agent": "painter", "directory": "/a\0b"}, "not a path"),
+            ("ask", {"prompt": "x", "agent": "painter", "directory": f"/{'a' * 300}"}, "below"),
+            ("ask", {"prompt": "x", "agent": "painter", "directory": below + "\0"}, "not a path"),
+            ("ask", {"prompt": "x", "agent": "painter", "directory": below + "a" * 5000}, "not a"),
             ("ask", {"prompt": "x", "agent": "painter", "seconds": -1}, "`float` >= 0.0"),
             ("wait", {"session": "s-0123456789abcdef"}, "Unknown session"),
             ("cancel", {"session": "nonsense"}, "Unknown session"),

@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
@@ -21,7 +22,13 @@ from accord.remote.access import Access, Principal, RemoteRequest
 from accord.remote.server import Stop
 from accord_bridges.gateways import gateway
 from accord_bridges.gateways.caller_tools import CallerTool
-from accord_bridges.gateways.turns import AgentSessions, GatewayError, GatewaySettings
+from accord_bridges.gateways.openai_forms import answer_of
+from accord_bridges.gateways.turns import (
+    AgentSessions,
+    Exchange,
+    GatewayError,
+    GatewaySettings,
+)
 from accord_terminal.sessions.named import open_session
 from accord_terminal.sessions.records import Approvals, Store, has_owner
 from bridges.gateway_harness import AGENT, listening, named
@@ -84,7 +91,7 @@ async def test_conversation_continues_by_its_transcript_header_and_id(state: Pat
     async with serving(state) as gate:
         assert [model.id async for model in gate.client.models.list()] == ["caller"]
         assert (await gate.client.models.retrieve("caller")).id == "caller"
-        with pytest.raises(openai.NotFoundError, match="Expected an agent, such as caller"):
+        with pytest.raises(openai.NotFoundError, match="caller offers no model 'nope'"):
             await gate.client.get("/models/caller/nope", cast_to=object)
         first = await gate.ask("pid")
         pid, session = first.choices[0].message.content, first.acp["session_id"]
@@ -105,6 +112,29 @@ async def test_conversation_continues_by_its_transcript_header_and_id(state: Pat
             async with shared.session.prompt("pid") as turn:
                 await turn.wait()
             assert turn.text == pid
+
+
+async def test_models_of_an_agent_are_listed_after_it_has_started(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALLER_MODELS", "small org/large")
+    async with serving(state) as gate:
+
+        async def listed() -> list[str]:
+            return [model.id async for model in gate.client.models.list()]
+
+        assert await listed() == ["caller"]
+        assert await gate.text("model") == "small"
+        assert await listed() == ["caller", "caller/small", "caller/org/large"]
+        for name in await listed():
+            assert (await gate.client.models.retrieve(name)).id == name
+        assert await gate.text("model", model="caller/org/large") == "org/large"
+        with pytest.raises(openai.NotFoundError, match="its models are small, org/large"):
+            await gate.client.models.retrieve("caller/medium")
+    async with serving(state, warm=1) as gate:
+        await listed()
+        await asyncio.wait(gate.sessions._warming, timeout=30)
+        assert await listed() == ["caller", "caller/small", "caller/org/large"]
 
 
 async def test_what_was_said_does_not_stay_in_memory(state: Path) -> None:
@@ -213,6 +243,35 @@ async def test_permissions_are_rejected_unless_a_rule_or_the_caller_allows(state
         assert await gate.text("edit") == "allowed"
 
 
+@pytest.mark.parametrize(
+    ("given", "chosen"),
+    [
+        ("", "reject"),
+        ('{"option_id": ""}', "reject"),
+        ("reject_once", "reject_once"),
+        ("allow_once", "no"),  # an id, although it is the kind of another option
+        ("allow_always", ""),
+    ],
+)
+async def test_permission_is_not_decided_by_accident(given: str, chosen: str) -> None:
+    options = [
+        SimpleNamespace(id="", kind="allow_always"),
+        SimpleNamespace(id="yes", kind="allow_once"),
+        SimpleNamespace(id="allow_once", kind="reject_always"),
+        SimpleNamespace(id="reject_once", kind="reject_once"),
+    ]
+    options[2].name = "no"
+    exchange: Any = Exchange.__new__(Exchange)
+    exchange._asks = True
+
+    async def answer(*_: object) -> str:
+        return answer_of(given)
+
+    exchange._ask_caller = answer
+    decided: Any = await exchange.decide(SimpleNamespace(options=options))
+    assert getattr(decided, "name", getattr(decided, "id", decided)) == chosen
+
+
 async def test_caller_that_leaves_cancels_its_turn(state: Path) -> None:
     async with serving(state) as gate:
         stream = await gate.ask("wait", stream=True)
@@ -222,6 +281,18 @@ async def test_caller_that_leaves_cancels_its_turn(state: Path) -> None:
         session = stream.response.headers["acp-session-id"]
         await stream.close()
         # The next request of the session runs when the cancelled turn has ended.
+        assert await gate.text("say next", extra_headers={"Acp-Session-Id": session}) == "next"
+
+
+@pytest.mark.timeout(120)  # ten seconds of it are for the agent
+async def test_agent_that_does_not_react_to_a_cancel_is_started_again(state: Path) -> None:
+    async with serving(state) as gate:
+        stream = await gate.ask("say on\nhang", stream=True)
+        async for chunk in stream:
+            if chunk.choices[0].delta.content == "on":
+                break
+        session = stream.response.headers["acp-session-id"]
+        await stream.close()
         assert await gate.text("say next", extra_headers={"Acp-Session-Id": session}) == "next"
 
 

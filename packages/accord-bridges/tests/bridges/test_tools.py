@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
-from accord import AudioContent, Diff, EmbeddedResource, ImageContent
+from accord import AudioContent, Diff, EmbeddedResource, ImageContent, PermissionRequest
+from accord_bridges.bridge import BridgedAgent
+from accord_bridges.run import Run
+from accord_bridges.testing import BridgeContract
 from accord_bridges.tools import command_of, describe, kind_of, plan_of, shown
 
 DATA = base64.b64encode(b"data").decode()
@@ -221,3 +224,22 @@ def test_output_that_is_no_json_is_shown_as_its_text() -> None:
             return "an odd thing"
 
     assert shown(Odd()) in (["an odd thing"], ['"an odd thing"'])
+
+
+async def test_permission_has_no_description_that_its_title_contains():
+    class Asks(BridgedAgent):
+        async def answer(self, run: Run) -> None:
+            for number, said in enumerate(("a.txt", "It is outside of the project")):
+                await run.approve(f"call-{number}", "delete_file", {"path": "a.txt"},
+                                  description=said)  # fmt: skip
+
+    asked: list[PermissionRequest] = []
+
+    def decide(request: PermissionRequest) -> str:
+        asked.append(request)
+        return "allow"
+
+    async with BridgeContract().connected([], agent=Asks(None), permissions=decide) as client:
+        await client.turn(await client.session(), "go")
+    found = [(request.title, request.description) for request in asked]
+    assert found == [("Delete a.txt", None), ("Delete a.txt", "It is outside of the project")]

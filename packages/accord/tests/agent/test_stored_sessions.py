@@ -444,10 +444,12 @@ async def test_v1_agent_without_a_store_advertises_no_stored_sessions() -> None:
             await client.remote.connection.call("session/list", {}, bytes)
 
 
-@requirement("R-SESS-02")
+@requirement("R-SESS-02", "R-LIST-06")
 async def test_v2_agent_without_a_store_lists_open_sessions() -> None:
     async with connect_client(Agent(), V2) as client:
         assert [session.session_id for session in await listed(client)] == [client.session_id]
+        with pytest.raises(InvalidParams):
+            await listed(client, cursor="nonsense")
         with pytest.raises(ResourceNotFound):
             await load(client, "another")
 

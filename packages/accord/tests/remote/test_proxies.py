@@ -42,9 +42,9 @@ class Stepwise(Agent):
         await turn.say(" two")
 
 
-def configuration(proxy: str, port: int, server: str, files: Files) -> str:
-    """Return the block of the page, with the addresses and files of a test."""
-    (text,) = re.findall(rf"```{proxy}\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+def configuration(proxy: str, port: int, server: str, files: Files, page: Path) -> str:
+    """Return the block of a page, with the addresses and files of a test."""
+    (text,) = re.findall(rf"```{proxy}\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
     made = files.certificate(HOST)
     bundle = files.ca.with_name("build-7.pem")
     bundle.write_bytes(made["tls_cert"].read_bytes() + made["tls_key"].read_bytes())
@@ -56,6 +56,7 @@ def configuration(proxy: str, port: int, server: str, files: Files) -> str:
     changes = {
         LISTENS[proxy]: own_address,
         "127.0.0.1:8765": server,
+        "127.0.0.1:8766": server,
         "/etc/accord/chain.pem": str(made["tls_cert"]),
         "/etc/accord/key.pem": str(made["tls_key"]),
         "/etc/accord/build-7.pem": str(bundle),
@@ -72,14 +73,16 @@ def configuration(proxy: str, port: int, server: str, files: Files) -> str:
 
 
 @asynccontextmanager
-async def running(proxy: str, server: str, files: Files) -> AsyncGenerator[int, None]:
+async def running(
+    proxy: str, server: str, files: Files, page: Path = PAGE
+) -> AsyncGenerator[int, None]:
     """Run a proxy in front of a server; give its port."""
     program = require_program(proxy)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     folder = files.ca.parent
     config = folder / f"{proxy}.conf"
-    config.write_text(configuration(proxy, port, server, files))
+    config.write_text(configuration(proxy, port, server, files, page))
     arguments = {
         "nginx": ["-p", str(folder), "-e", "stderr", "-c", str(config), "-g", "daemon off;"],
         "haproxy": ["-db", "-f", str(config)],

@@ -29,15 +29,22 @@ def gateway(
     only: Sequence[str] = PROTOCOLS,
     show_tools: bool = False,
     push_hosts: Sequence[str] = (),
+    public_url: str | None = None,
 ) -> GatewayApp:
     """Return the application that serves agents by the protocols of `only`.
 
     `push_hosts` are those that A2A callers may let notify: `HOST`, `HOST:PORT` or `http://HOST`.
-    Raises `ValueError` for one that is none.
+    `public_url` is the address of the gateway for callers, such as that of a proxy with TLS: A2A
+    cards have it, and its host is allowed. Raises `ValueError` for values that are none.
     """
-    from accord_bridges.gateways.app import GatewayApp
+    from msgspec.structs import replace
+
+    from accord_bridges.gateways.app import GatewayApp, public_address
     from accord_bridges.gateways.turns import AgentSessions
 
+    if public_url is not None:
+        public_url, host = public_address(public_url)
+        access = replace(access, hosts=(*access.hosts, host))
     sessions = AgentSessions(agents, settings)
     routes: list[Routes | Mount] = []
     if "openai" in only:
@@ -57,5 +64,7 @@ def gateway(
     if "a2a" in only:
         from accord_bridges.gateways.a2a import A2a
 
-        routes += A2a(sessions, push_hosts=push_hosts, login=not access.insecure).routes()
+        routes += A2a(
+            sessions, push_hosts=push_hosts, login=not access.insecure, public_url=public_url
+        ).routes()
     return GatewayApp(sessions, routes, access)

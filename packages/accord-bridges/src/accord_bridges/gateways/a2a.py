@@ -91,17 +91,24 @@ _LOOK_AGAIN_S = 60.0
 class A2a:
     """Serves agents by A2A; `push_hosts` may get push notifications.
 
-    Without `login`, cards do not ask for a token.
+    Without `login`, cards do not ask for a token. Without `public_url`, they have the address of
+    the request for them.
     """
 
     def __init__(
-        self, sessions: AgentSessions, *, push_hosts: Sequence[str] = (), login: bool = True
+        self,
+        sessions: AgentSessions,
+        *,
+        push_hosts: Sequence[str] = (),
+        login: bool = True,
+        public_url: str | None = None,
     ) -> None:
         self.sessions = sessions
         self.stored = StoredTasks(sessions.database, sessions.folder)
         self.notifier = Notifier(self.stored, push_hosts)
         self.running: dict[str, TaskTurn] = {}
         self._login = login
+        self._public_url = public_url
         self._looks: dict[str, asyncio.Task[_Facts]] = {}
         sessions.at_end.append(self._end)
 
@@ -125,9 +132,11 @@ class A2a:
     def _card_of(self, agent: str) -> Any:
         async def respond(request: Request) -> Response:
             facts = await self._facts(agent)
-            # Of the request alone: anybody can send headers of a proxy (R-SEC-11).
-            root = request.scope.get("root_path", "").rstrip("/")
-            base = f"{request.url.scheme}://{request.url.netloc}{root}"
+            base = self._public_url
+            if base is None:
+                # Not by the headers of a proxy, which anybody can send (R-SEC-11).
+                root = request.scope.get("root_path", "").rstrip("/")
+                base = f"{request.url.scheme}://{request.url.netloc}{root}"
             return JSONResponse(agent_card_to_dict(self._card(agent, facts, base)))
 
         return respond

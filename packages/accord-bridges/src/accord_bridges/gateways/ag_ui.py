@@ -397,7 +397,7 @@ class AgUi:
         async with request.until_gone(left):
             await reply.begin(conversation)
             await self._follow(reply, running)
-            if content and not running.asked and running.exchange.stop_reason != "cancelled":
+            if content and not running.asked and not running.exchange.is_left:
                 running = self._start(given, conversation, thread, content, messages)
                 await self._follow(reply, running)
         await reply.finish(running)

@@ -330,11 +330,10 @@ class Reply:
             fields["outcome"] = {"type": "success", "pendingToolCallIds": [*asked]}
         elif turn is None:
             fields["outcome"] = {"type": "success"}
-        elif turn.exchange.stop_reason == "cancelled":
-            fields["outcome"] = {"type": "cancelled"}
         else:
             ended = turn.exchange
-            fields["outcome"] = {"type": "success"}
+            is_cancelled = ended.stop_reason == "cancelled"
+            fields["outcome"] = {"type": "cancelled" if is_cancelled else "success"}
             fields["result"] = {"stopReason": ended.stop_reason, "rejected": ended.rejected}
         if turn is not None and turn.exchange.usage is not None:
             fields["usage"] = [_usage(turn.exchange.usage)]

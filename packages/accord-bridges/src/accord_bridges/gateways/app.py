@@ -11,6 +11,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -42,20 +43,44 @@ _EXPOSED = ("Mcp-Session-Id",)
 _ALLOWED = ("Acp-Cwd", "Mcp-Session-Id", "Mcp-Protocol-Version", "A2A-Version")
 
 
+def public_address(url: str) -> tuple[str, str]:
+    """Return a URL of a gateway without a slash at its end, and its host with the port, if any.
+
+    Raises `ValueError` for a text that is not such a URL.
+    """
+    wrong = f"Expected the URL of this gateway, such as https://agents.example, got {url[:200]!r}"
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise ValueError(wrong) from None
+    if not (is_address and url.isascii() and url.isprintable()) or set(" ?#@\\") & set(url):
+        raise ValueError(wrong)
+    return url.rstrip("/"), parts.netloc
+
+
 class Request:
     """A request that was admitted."""
 
     def __init__(
         self, scope: Scope, receive: Receive, send: Send, principal: Principal, body: bytes
     ) -> None:
+        self.scope = scope
         self.method: str = scope["method"]
         self.path = path_of(scope)
         self.headers = headers_of(scope)
         self.principal = principal
         self.body = body
-        self._receive = receive
+        self.receive = receive
         self._send = send
         self._has_started = False
+        self._has_ended = False
+
+    async def send(self, event: Event) -> None:
+        """Send a part of the response."""
+        self._has_started = True
+        self._has_ended = event["type"] == "http.response.body" and not event.get("more_body")
+        await self._send(event)
 
     def header(self, name: str) -> str | None:
         """Return the value of a header, whose name is in lower case."""
@@ -66,39 +91,45 @@ class Request:
         self, value: Any, status: int = 200, headers: Sequence[tuple[str, str]] = ()
     ) -> None:
         """Send a response of JSON."""
-        self._has_started = True
-        await respond_json(self._send, status, _encode(value), headers)
+        await respond_json(self.send, status, _encode(value), headers)
 
     @asynccontextmanager
     async def until_gone(self, left: Callable[[], None]) -> AsyncGenerator[None, None]:
-        """Call `left` if the caller disconnects during the block."""
+        """Call `left` if the caller disconnects during the block, before the end of the response.
+
+        Servers report each connection that is closed, also after the last bytes were written and
+        while `send` still waits: a turn that waits for its caller's tool goes on then.
+        """
 
         async def watch() -> None:
-            while (await self._receive())["type"] != "http.disconnect":
+            while (await self.receive())["type"] != "http.disconnect":
                 pass
-            left()
+            if not self._has_ended:
+                left()
 
         watching = asyncio.create_task(watch(), name="accord gateway caller")
         try:
             yield
+        except BaseException:  # some servers raise where a caller has gone
+            left()
+            raise
         finally:
             watching.cancel()
             await asyncio.wait([watching])
 
     async def start_events(self, headers: Sequence[tuple[str, str]] = ()) -> None:
         """Begin a response of server-sent events."""
-        self._has_started = True
         sent = [
             (b"content-type", b"text/event-stream; charset=utf-8"),
             (b"cache-control", b"no-store"),
             (b"x-accel-buffering", b"no"),
             *((name.lower().encode(), value.encode()) for name, value in headers),
         ]
-        await self._send({"type": "http.response.start", "status": 200, "headers": sent})
+        await self.send({"type": "http.response.start", "status": 200, "headers": sent})
 
     async def send_events(self, data: bytes, *, more: bool = True) -> None:
         """Send complete events, the last ones unless there are `more`."""
-        await self._send({"type": "http.response.body", "body": data, "more_body": more})
+        await self.send({"type": "http.response.body", "body": data, "more_body": more})
 
     @property
     def has_started(self) -> bool:
@@ -112,7 +143,7 @@ ErrorBody: TypeAlias = Callable[[GatewayError], Any]
 
 
 class Routes:
-    """The paths of a protocol, in which `*` is any segment."""
+    """The paths of a protocol, in which `*` is any segment, and `**` at the end any segments."""
 
     def __init__(self, error_body: ErrorBody, handlers: Mapping[tuple[str, str], Handler]) -> None:
         self.error_body = error_body
@@ -124,6 +155,8 @@ class Routes:
         words = path.split("/")
         for place in self._paths:
             pattern = place.split("/")
+            if pattern[-1] == "**" and len(words) >= len(pattern):
+                pattern[-1:] = "*" * (len(words) - len(pattern) + 1)
             if len(pattern) == len(words) and all(
                 one in ("*", word) for one, word in zip(pattern, words, strict=True)
             ):
@@ -161,16 +194,15 @@ class Mount:
         """Return `root` if the application serves a path."""
         return self._root if f"{path}/".startswith(f"{self._root}/") else None
 
-    async def run(
-        self, scope: Scope, receive: Receive, send: Send, principal: Principal, body: bytes
-    ) -> None:
+    async def run(self, request: Request) -> None:
         """Let the application serve a request."""
-        first: list[Event] = [{"type": "http.request", "body": body, "more_body": False}]
+        first: list[Event] = [{"type": "http.request", "body": request.body, "more_body": False}]
 
         async def replay() -> Event:
-            return first.pop() if first else await receive()
+            return first.pop() if first else await request.receive()
 
-        await self._app({**scope, "accord.principal": principal}, replay, send)
+        scope = {**request.scope, "accord.principal": request.principal}
+        await self._app(scope, replay, request.send)
 
 
 class GatewayApp:
@@ -198,7 +230,7 @@ class GatewayApp:
             case "http":
                 logged = RequestLog(scope, receive, send, self._refused)
                 try:
-                    await self._serve(scope, logged.receive, logged.send)
+                    await self._serve(scope, logged)
                 finally:
                     logged.done()
             case "lifespan":
@@ -218,7 +250,9 @@ class GatewayApp:
         await self.drain(0)
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, scope: Scope, logged: RequestLog) -> None:
+        receive: Receive = logged.receive
+        send: Send = logged.send
         path = path_of(scope)
         if path in ("/health", "/ready"):
             text = "draining" if self._draining and path == "/ready" else "ok"
@@ -244,11 +278,9 @@ class GatewayApp:
             else:
                 found = await body.read(headers, self._limits)
                 if isinstance(found, bytes):
-                    if isinstance(routes, Mount):
-                        await routes.run(scope, receive, send, principal, found)
-                        return
                     request = Request(scope, receive, send, principal, found)
-                    await self._run(request, routes, place)
+                    with self.sessions.tracing.request(scope, place, principal, logged):
+                        await self._run(request, routes, place)
                     return
                 refusal = found
         await body.discard()
@@ -263,17 +295,22 @@ class GatewayApp:
                 return routes, place
         return self._routes[0], None
 
-    async def _run(self, request: Request, routes: Routes, place: str) -> None:
+    async def _run(self, request: Request, routes: Routes | Mount, place: str) -> None:
         try:
-            await routes.handler(request.method, place)(request)
+            if isinstance(routes, Mount):
+                await routes.run(request)
+            else:
+                await routes.handler(request.method, place)(request)
         except GatewayError as error:
             await self._fail(request, routes, error)
         except Exception as error:
+            if isinstance(routes, Mount) and request.has_started:
+                raise  # the server closes the connection
             log.exception("! a request failed")
             text = f"Internal error: {type(error).__name__}"
             await self._fail(request, routes, GatewayError(text, status=500))
 
-    async def _fail(self, request: Request, routes: Routes, error: GatewayError) -> None:
+    async def _fail(self, request: Request, routes: Routes | Mount, error: GatewayError) -> None:
         body = routes.error_body(error)
         if request.has_started:
             with_end = b"data: " + _encode(body) + b"\n\n"

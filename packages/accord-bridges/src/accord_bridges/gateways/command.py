@@ -121,6 +121,12 @@ def _check_rules(
     help="Host whose URLs A2A callers may let notify: HOST or HOST:PORT by https, or"
     " http://HOST:PORT. Repeatable. Default: none.",
 )
+@click.option(
+    "--public-url",
+    metavar="URL",
+    help="Address by which callers reach this gateway, such as https://agents.example of a proxy"
+    " with TLS. A2A cards have it, and its host is allowed.",
+)
 @endpoint_options(PORT)
 def command(
     agents: tuple[str, ...],
@@ -138,6 +144,7 @@ def command(
     stdio_mcp: bool,
     show_tools: bool,
     push_hosts: tuple[str, ...],
+    public_url: str | None,
     **listen: Any,
 ) -> int:
     """Serve agents to programs that speak the OpenAI API, MCP, A2A or AG-UI.
@@ -176,6 +183,7 @@ def command(
             only=protocols,
             show_tools=show_tools,
             push_hosts=push_hosts,
+            public_url=public_url,
         )
     except (ValueError, SessionsError) as error:
         raise click.UsageError(str(error)) from None
@@ -192,13 +200,17 @@ def command(
         names = ", ".join(offered)
         if address.startswith("unix:"):
             return [f"Serving {names} on {address}: " + ", ".join(places[one] for one in protocols)]
+        shown = f"Serving {names} on {address}"
+        if public_url is not None:
+            address = public_url.rstrip("/")
+            shown += f" as {address}"
         found = {
             "openai": f"  OpenAI API:  OPENAI_BASE_URL={address}/v1  OPENAI_API_KEY=the token",
             "mcp": f"  MCP:         {address}/mcp  Authorization: Bearer, then the token",
             "a2a": "\n".join(f"  A2A:         {address}/a2a/{name}" for name in offered),
             "ag-ui": f"  AG-UI:       {address}/ag-ui/AGENT",
         }
-        return [f"Serving {names} on {address}", *(found[one] for one in protocols)]
+        return [shown, *(found[one] for one in protocols)]
 
     token_for = "OPENAI_API_KEY" if "openai" in protocols else "callers send it as Bearer"
     endpoint.serve(app, lambda: app.running_turns, announce, token_for)

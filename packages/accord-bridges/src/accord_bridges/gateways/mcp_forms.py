@@ -14,11 +14,11 @@ from accord.client.elicitation import ElicitationForm, schema_of_form
 from accord.client.events import PermissionRequest
 from accord.text.excerpt import one_line, visible
 from accord_bridges.gateways.openai_forms import permission_arguments
-from accord_bridges.gateways.turns import CallerForm, CallerQuestion, GatewayError
+from accord_bridges.gateways.turns import CallerForm, CallerPage, CallerQuestion, GatewayError
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
 Result: TypeAlias = types.CallToolResult | types.InputRequiredResult
-Question: TypeAlias = CallerQuestion | CallerForm
+Question: TypeAlias = CallerQuestion | CallerForm | CallerPage
 T = TypeVar("T")
 
 LISTED = 200  # sessions
@@ -186,7 +186,15 @@ def _shortened(message: str) -> str:
 
 
 def elicitation(agent: str, question: Question) -> types.ElicitRequest:
-    """Return the form that asks a person."""
+    """Return the form that asks a person, or the URL that the person shall open."""
+    if isinstance(question, CallerPage):
+        page = question.page
+        message = f"The agent {agent} asks you to open a URL: {page.message}"
+        return types.ElicitRequest(
+            params=types.ElicitRequestURLParams(
+                message=_shortened(visible(message)), url=page.url, elicitation_id=question.id
+            )
+        )
     if isinstance(question, CallerForm):
         message = f"The agent {agent} asks: {question.form.message}"
         schema = form_schema(question.form)
@@ -203,7 +211,12 @@ def elicitation(agent: str, question: Question) -> types.ElicitRequest:
 
 
 def answer_in(question: Question, given: object) -> Any:
-    """Return the values or the id of the option that a person has chosen; what is none declines."""
+    """Return the values or the id of the option that a person has chosen; what is none declines.
+
+    For a URL, return whether the person opens it.
+    """
+    if isinstance(question, CallerPage):
+        return isinstance(given, types.ElicitResult) and given.action == "accept"
     if not isinstance(given, types.ElicitResult) or given.action != "accept":
         return None
     content = given.content or {}
@@ -217,3 +230,9 @@ def can_elicit(context: Context) -> bool:
     found = context.session.client_capabilities
     form = None if found is None else found.elicitation
     return form is not None and (form.form is not None or form.url is None)
+
+
+def can_visit(context: Context) -> bool:
+    """Whether the client asks its person to open URLs."""
+    found = context.session.client_capabilities
+    return found is not None and found.elicitation is not None and found.elicitation.url is not None

@@ -41,6 +41,7 @@ from accord_bridges.gateways.mcp_forms import (
     Sessions,
     Wait,
     can_elicit,
+    can_visit,
     failed,
     form_schema,
     input_schema,
@@ -82,6 +83,7 @@ class McpGateway:
         self._posts: set[asyncio.Future[None]] = set()
         self._stop = asyncio.Event()
         self._managing: asyncio.Task[None] | None = None
+        self._ready = asyncio.Event()
         self._database = sessions.database
         self._database.execute(
             "CREATE TABLE IF NOT EXISTS mcp_commands (agent TEXT PRIMARY KEY, commands BLOB)"
@@ -121,9 +123,8 @@ class McpGateway:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._managing is None:
-            ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._managing = asyncio.create_task(self._manage(ready), name="accord gateway mcp")
-            await ready
+            self._managing = asyncio.create_task(self._manage(), name="accord gateway mcp")
+        await self._ready.wait()  # the first requests may come at once
         principal: Principal = scope["accord.principal"]
         token = AccessToken(token="", client_id=principal.name, scopes=[])
         left = asyncio.Event()
@@ -145,9 +146,9 @@ class McpGateway:
             post.set_result(None)
             self._posts.discard(post)
 
-    async def _manage(self, ready: asyncio.Future[None]) -> None:
+    async def _manage(self) -> None:
         async with self._manager.run():
-            ready.set_result(None)
+            self._ready.set()
             await self._stop.wait()
 
     async def serve_stdio(self) -> None:
@@ -227,7 +228,9 @@ class McpGateway:
         for one in self._turns_of(conversation.id):
             if one.is_left:  # the caller does not answer: it goes on
                 one.exchange.cancel()
-        exchange = conversation.start([ask.prompt], asks=can_elicit(context), fills=True)
+        exchange = conversation.start(
+            [ask.prompt], asks=can_elicit(context), fills=True, visits=can_visit(context)
+        )
         agent = self._name_of(conversation)
         turn = Turn(exchange, agent, lambda commands: self._learn(agent, commands))
         ended = [one for one in self._turns.values() if one.has_ended]

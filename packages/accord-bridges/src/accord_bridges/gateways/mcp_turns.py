@@ -24,12 +24,19 @@ from accord_bridges.gateways.mcp_forms import (
     Result,
     answer_in,
     can_elicit,
+    can_visit,
     elicitation,
     form_schema,
     text_content,
 )
 from accord_bridges.gateways.openai_forms import failure
-from accord_bridges.gateways.turns import CallerForm, CallerQuestion, Exchange, Happening
+from accord_bridges.gateways.turns import (
+    CallerForm,
+    CallerPage,
+    CallerQuestion,
+    Exchange,
+    Happening,
+)
 
 _TEXT = 1_000_000  # characters of an answer that are returned; the transcript has all
 _IMAGES = 16
@@ -126,7 +133,7 @@ class Turn:
                     )
             case CommandsChanged():
                 self._learnt(item.commands)
-            case CallerQuestion() | CallerForm():
+            case CallerQuestion() | CallerForm() | CallerPage():
                 self._questions[item.id] = item
             case _:
                 pass
@@ -245,7 +252,7 @@ async def follow(
     """
     loop = asyncio.get_running_loop()
     until = None if seconds is None else loop.time() + seconds
-    elicits = can_elicit(context)
+    elicits, visits = can_elicit(context), can_visit(context)
     asking: set[asyncio.Task[None]] = set()
     try:
         turn.is_left = False
@@ -254,16 +261,19 @@ async def follow(
                 news = turn.news
                 await _tell_progress(context, turn)
                 questions = turn.questions
-                if questions and elicits and not context.session.can_send_request:
+                asked = [
+                    one for one in questions if (visits if isinstance(one, CallerPage) else elicits)
+                ]
+                if asked and not context.session.can_send_request:
                     turn.is_left = True
                     return types.InputRequiredResult(
-                        input_requests={one.id: elicitation(turn.agent, one) for one in questions},
+                        input_requests={one.id: elicitation(turn.agent, one) for one in asked},
                         request_state=turn.id,
                     )
                 if not elicits and any(isinstance(one, CallerForm) for one in questions):
                     turn.is_left = True
                     return turn.result()
-                for question in questions if elicits else ():
+                for question in asked:
                     if question.id not in turn.asked:
                         turn.asked.add(question.id)
                         asking.add(asyncio.create_task(_elicit(context, turn, question)))
@@ -293,13 +303,13 @@ async def _tell_progress(context: Context, turn: Turn) -> None:
 
 async def _elicit(context: Context, turn: Turn, question: Question) -> None:
     """Ask the person. Stop asking when the question was answered elsewhere."""
-    request = elicitation(turn.agent, question)
-    assert isinstance(request.params, types.ElicitRequestFormParams)
-    asked = asyncio.create_task(
-        context.session.elicit_form(
-            request.params.message, request.params.requested_schema, context.request_id
-        )
-    )
+    session = context.session
+    match elicitation(turn.agent, question).params:
+        case types.ElicitRequestURLParams() as page:
+            asking = session.elicit_url(page.message, page.url, question.id, context.request_id)
+        case form:
+            asking = session.elicit_form(form.message, form.requested_schema, context.request_id)
+    asked = asyncio.create_task(asking)
     closed = asyncio.create_task(turn.exchange.wait_closed(question.id))
     given: object = None
     try:

@@ -87,8 +87,7 @@ class OpenAiChat:
             error_body,
             {
                 ("GET", "/v1/models"): self._models,
-                ("GET", "/v1/models/*"): self._model,
-                ("GET", "/v1/models/*/*"): self._model,
+                ("GET", "/v1/models/**"): self._model,
                 ("POST", "/v1/chat/completions"): self._chat,
             },
         )
@@ -97,16 +96,20 @@ class OpenAiChat:
         return {"id": name, "object": "model", "created": self._created, "owned_by": "accord"}
 
     async def _models(self, request: Request) -> None:
-        entries = [self._entry(name) for name in self._sessions.agents]
+        entries: list[dict[str, Any]] = []
+        for agent in self._sessions.agents:
+            entries.append(self._entry(agent))
+            entries += (self._entry(f"{agent}/{one}") for one in self._sessions.models_of(agent))
         await request.respond({"object": "list", "data": entries})
 
     async def _model(self, request: Request) -> None:
         name = request.path.removeprefix("/v1/models/")
         agent, model = agent_and_model(self._sessions, name)
-        if model is not None:  # the agent knows its models, when it runs
+        models = self._sessions.models_of(agent)
+        if model is not None and model not in models:  # the agent knows them, when it has started
+            known = ", ".join(models) or "not known before its first session, or it has none"
             raise GatewayError(
-                f"Expected an agent, such as {agent}, got {name[:100]!r}: the models of agents are"
-                " not listed, and a request can choose one",
+                f"The agent {agent} offers no model {model[:100]!r}: its models are {known}",
                 status=404,
                 code="model_not_found",
                 param="model",

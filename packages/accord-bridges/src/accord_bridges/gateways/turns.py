@@ -27,8 +27,9 @@ from accord.client.events import Event, PermissionRequest
 from accord.client.transcript import Transcript, forget_items
 from accord.errors import AccordError, TransportError
 from accord.remote.access import Principal
-from accord.types.session import AvailableCommand
+from accord.types.session import AvailableCommand, SelectOption, SessionOption
 from accord_bridges.gateways.caller_tools import CallerTool, CallerTools
+from accord_bridges.gateways.tracing import Tracing
 from accord_terminal.sessions.named import CALL, SharedSession, joined_session
 from accord_terminal.sessions.owners import compile_types, running_owner, transport_to
 from accord_terminal.sessions.records import (
@@ -41,6 +42,7 @@ from accord_terminal.sessions.records import (
     new_record,
 )
 from accord_terminal.toolkit.agent_names import NamedAgent
+from accord_terminal.toolkit.session_setup import option_of
 
 if TYPE_CHECKING:
     from accord.client.events import Decision
@@ -52,6 +54,8 @@ _EVENTS = 512  # that wait for the caller to read; then the agent waits
 _GATHER_S = 0.1  # after a call of the caller's tool, for others that are made with it
 _FORGET_S = 60.0  # a session is left when it had no turn for so long; its agent has `idle_s` more
 _LEAVE_S = 5.0
+_CANCEL_S = 15.0  # more than the owner of a session gives an agent, which it ends then:
+_HANGS_S = 9.0  # a cancelled turn that took so long has ended with its agent
 _DIES_S = 1.0  # for the owner of a session to end after its agent, whose turn has failed
 _REFILL_S = 0.5
 _STARTS = max(8, 2 * (os.cpu_count() or 1))  # of an agent at the same time
@@ -155,6 +159,8 @@ class Exchange:
         self._open: dict[str, asyncio.Future[Any]] = {}
         self._slot = _Slot(conversation.sessions.slots)
         self._has_ended = asyncio.Event()
+        self._trace = conversation.sessions.tracing.turn(conversation.record.agent)
+        self._cancelled_at: float | None = None
         self._task = asyncio.create_task(self._run(), name="accord gateway turn")
         self._task.add_done_callback(self._ended)  # also if it is cancelled before it begins
 
@@ -162,6 +168,11 @@ class Exchange:
     def has_ended(self) -> bool:
         """Whether nothing more happens."""
         return self._has_ended.is_set()
+
+    @property
+    def is_left(self) -> bool:
+        """Whether it was cancelled here. Agents end turns as cancelled, too: after a rejection."""
+        return self._cancelled_at is not None
 
     async def happenings(self) -> AsyncGenerator[Sequence[Happening], None]:
         """Yield what has happened, as it happens, until the turn ends or waits for its caller.
@@ -255,6 +266,8 @@ class Exchange:
 
     def cancel(self) -> None:
         """Cancel the turn: nobody waits for it any more."""
+        if self._cancelled_at is None:
+            self._cancelled_at = asyncio.get_running_loop().time()
         self._slot.end()
         self._task.cancel()
 
@@ -286,6 +299,7 @@ class Exchange:
     def _ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
             self.stop_reason = "cancelled"
+        self._trace.end(self.stop_reason, self.error)
         self.conversation.exchanges.discard(self)
         self._has_ended.set()
         self._changed.set()
@@ -294,9 +308,18 @@ class Exchange:
         shared = await self.conversation.connected(self._asks, self._fills, self._visits)
         # The journal has it, and callers have read it.
         forget_items(shared.session.transcript, 0)
-        async with shared.session.prompt(*self._content) as turn:
-            async for event in turn:
-                await self._put(event)
+        turn = shared.session.prompt(
+            *self._content, meta=self._trace.meta, cancel_timeout_s=_CANCEL_S
+        )
+        try:
+            async with turn:
+                async for event in turn:
+                    await self._put(event)
+        finally:
+            since = self._cancelled_at
+            hangs = since is not None and asyncio.get_running_loop().time() - since > _HANGS_S
+            if turn.error is not None or hangs:
+                self.conversation.has_failed = True
         self.stop_reason, self.usage = turn.stop_reason, turn.token_usage
 
     async def decide(self, request: PermissionRequest) -> Decision:
@@ -305,9 +328,11 @@ class Exchange:
             question = CallerQuestion(f"call_{secrets.token_hex(12)}", request)
             with suppress(TimeoutError):
                 chosen = await self._ask_caller(question.id, question)
-                for option in request.options:
-                    if chosen in (option.id, option.kind):
-                        return option
+                # An empty result is not a choice, although agents may send an empty id.
+                for name in ("id", "kind") if chosen else ():
+                    for option in request.options:
+                        if chosen == getattr(option, name):
+                            return option
                 return "reject"
         self.rejected.append(request.title or request.command or "an action")
         return "reject"
@@ -531,20 +556,21 @@ class Conversation:
             await self._unlink()
         self.has_failed = False
         await self.sessions.make_room(self)
-        if self._link is None or self._link.has_ended:
-            self._link = _Link(self)
+        link = self._link  # others may leave it meanwhile
+        if link is None or link.has_ended:
+            link = self._link = _Link(self)
         try:
             try:
-                shared = await self._link.ready()
+                shared = await link.ready()
             except TransportError:  # an owner that was about to end
-                self._link = _Link(self)
-                shared = await self._link.ready()
+                link = self._link = _Link(self)
+                shared = await link.ready()
         except AccordError:
             if self._tools is not None:  # they may be why: the next turn may have none
                 await self._tools.aclose()
                 self._tools = None
             raise
-        if (answers := (decides, fills, visits)) != self._link.answers:
+        if (answers := (decides, fills, visits)) != link.answers:
             rules = self.sessions.settings.approvals
             settings = {
                 "name": "gateway",
@@ -556,7 +582,8 @@ class Conversation:
                 "approvals": {"allow": rules.allow, "deny": rules.deny, "yes": rules.yes},
             }
             await shared.agent.call_extension(f"{CALL}client", settings)
-            self._link.answers = answers
+            link.answers = answers
+        self.sessions.learn_models(self.record, shared.session.transcript.options)
         return shared
 
     def renew_rules(self) -> None:
@@ -670,6 +697,7 @@ class AgentSessions:
         self.store = Store()
         self.folder: Path = self.store.folder / "gateway"
         self.folder.mkdir(mode=0o700, exist_ok=True)
+        self.tracing = Tracing()
         self.slots = asyncio.Semaphore(settings.turns)
         self.waiting: dict[str, Exchange] = {}
         """The exchanges that wait for their callers, by the ids of calls."""
@@ -679,6 +707,7 @@ class AgentSessions:
         self._starting: dict[str, asyncio.Semaphore] = {}
         self._warm: dict[str, deque[Conversation]] = {}
         self._warming: set[asyncio.Task[None]] = set()
+        self._models: dict[tuple[str, ...], tuple[str, ...]] = {}  # by the commands of agents
         self._tidying: asyncio.Task[None] | None = None
         self._has_ended = False
         self.at_end: list[Callable[[], Awaitable[None]]] = []
@@ -710,6 +739,16 @@ class AgentSessions:
         conversation = self._new(agent, self._directory(cwd), model)
         self._heads.put(conversation.id, agent, principal.name, b"")
         return self._keep(conversation)
+
+    def learn_models(self, record: Record, options: Sequence[SessionOption]) -> None:
+        """Note the models that an agent offers in a session."""
+        option = option_of(options, "model")
+        if isinstance(option, SelectOption):
+            self._models[record.argv] = tuple(choice.value for choice in option.choices)
+
+    def models_of(self, agent: str) -> tuple[str, ...]:
+        """Return the models of an agent, as its last session offered them; empty before that."""
+        return self._models.get(self.agents[agent].argv, ())
 
     def check_running(self) -> None:
         """Raise `GatewayError` if the gateway ends."""
@@ -880,9 +919,10 @@ class AgentSessions:
             await conversation.connected()
             compile_types(conversation.record.protocol or 1)
         except AccordError as error:
+            if conversation not in pool:
+                return  # it is a caller's, whose turn may have ended the connection: for its tools
+            pool.remove(conversation)
             log.warning("! the agent %s could not be started: %s", conversation.record.agent, error)
-            if conversation in pool:
-                pool.remove(conversation)
             await self._discard(conversation)
 
     async def _discard(self, conversation: Conversation) -> None:
@@ -923,9 +963,18 @@ class AgentSessions:
                 return settings.cwd
             return Path(tempfile.mkdtemp(prefix="session-", dir=self.folder))
         path = Path(wanted)
-        real = path.resolve() if path.is_absolute() else None
         allowed = [root.resolve() for root in settings.roots]
-        if real is None or not any(real.is_relative_to(root) for root in allowed):
+        try:
+            real = path.resolve() if path.is_absolute() else None
+            is_below = real is not None and any(real.is_relative_to(root) for root in allowed)
+            is_directory = is_below and real is not None and real.is_dir()
+        except (OSError, RuntimeError, ValueError):  # too long, a circle of links, or a NUL
+            raise GatewayError(
+                f"The directory {wanted[:200]!r} is not a path of this machine",
+                code="no_directory",
+                param="cwd",
+            ) from None
+        if real is None or not is_below:
             below = ", ".join(map(os.fspath, allowed)) or "no directory"
             raise GatewayError(
                 f"The directory must be an absolute path below {below}, got {wanted[:200]!r}",
@@ -933,7 +982,7 @@ class AgentSessions:
                 code="directory_not_allowed",
                 param="cwd",
             )
-        if not real.is_dir():
+        if not is_directory:
             raise GatewayError(
                 f"There is no directory {wanted[:200]!r}", code="no_directory", param="cwd"
             )

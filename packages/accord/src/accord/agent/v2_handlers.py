@@ -54,6 +54,8 @@ class HandlersV2(SharedHandlers):
         """List the stored sessions; without a store, the open ones."""
         if self.manager.stored_sessions is not None:
             return await super().list_sessions(params, context)
+        if params.cursor is not None:
+            raise InvalidParams("Invalid cursor")  # R-LIST-06: the open ones are one page
         sessions = [
             v2.SessionInfo(
                 session_id=core.id,

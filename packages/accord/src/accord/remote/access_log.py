@@ -107,6 +107,11 @@ class RequestLog:
         self._received = 0
         self._sent = 0
 
+    @property
+    def status(self) -> int:
+        """The status of the response; 0 if none was begun."""
+        return self._status
+
     async def receive(self) -> Any:
         event = await self._receive()
         self._received += len(event.get("body", b""))

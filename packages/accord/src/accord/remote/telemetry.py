@@ -1,9 +1,12 @@
-"""Metrics and spans of OpenTelemetry about the connections and turns of a server."""
+"""Metrics and spans of OpenTelemetry about the connections and turns of a server.
+
+`Telemetry` observes ACP connections; `RequestTelemetry` has the requests of `accord gateway`.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from opentelemetry import metrics, trace
@@ -31,6 +34,7 @@ _REASONS = {
     "error",
     "unknown",
 }
+_METHODS = {"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"}
 _propagator = TraceContextTextMapPropagator()
 
 
@@ -158,6 +162,51 @@ class Telemetry:
             sums[connection.kind] += connection.unsent_bytes
         for kind, value in sums.items():
             yield Observation(value, {_TRANSPORT: kind})
+
+
+class RequestTelemetry:
+    """Spans of requests of HTTP, and of the turns in them. They have no contents and no tokens.
+
+    A request whose headers have a W3C trace context continues that trace.
+    """
+
+    def __init__(self, tracers: TracerProvider | None = None) -> None:
+        self._tracer = trace.get_tracer(_NAME, __version__, tracers)
+
+    def request(self, method: str, route: str, principal: str, caller: Mapping[str, str]) -> Span:
+        """Start the span of a request; `caller` is its trace context."""
+        known = method if method in _METHODS else "_OTHER"
+        attributes = {
+            "http.request.method": known,
+            "http.route": route,
+            "enduser.id": principal,
+        }
+        context = _propagator.extract(caller, Context())
+        name = f"{known if known == method else 'HTTP'} {route}"
+        return self._tracer.start_span(name, context, SpanKind.SERVER, attributes)
+
+    def end_request(self, span: Span, status: int) -> None:
+        """End the span of a request, with the status of its response; 0 if it has none."""
+        if status:
+            span.set_attribute("http.response.status_code", status)
+        if not 0 < status < 500:
+            span.set_status(Status(StatusCode.ERROR))
+        span.end()
+
+    def turn(self, agent: str, request: Span | None) -> tuple[Span, dict[str, str]]:
+        """Start the span of a turn; return it, and its trace context for the agent."""
+        context = Context() if request is None else trace.set_span_in_context(request, Context())
+        span = self._tracer.start_span("acp.turn", context, attributes={"acp.agent": agent})
+        sent: dict[str, str] = {}
+        _propagator.inject(sent, trace.set_span_in_context(span, Context()))
+        return span, sent
+
+    def end_turn(self, span: Span, outcome: str, error: str | None) -> None:
+        """End the span of a turn, with its stop reason; `error` is the class of what failed."""
+        span.set_attribute(_REASON, outcome)
+        if error is not None:
+            span.set_status(Status(StatusCode.ERROR, error))
+        span.end()
 
 
 def _directions(connection: MonitoredTransport) -> tuple[tuple[str, Traffic], ...]:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET, Raw, UnsetType
 
+from accord.connection.routes import trace
 from accord.errors import (
     AccordError,
     AuthRequired,
+    CancelTimeout,
     InternalError,
     LocalProtocolError,
     MethodNotFound,
@@ -86,6 +88,7 @@ class Owner(OwnerState):
         self.transport: ProcessTransport | None = None  # to the agent
         self._turn: ClientTurn | None = None  # the running one
         self._cancelling: asyncio.Task[None] | None = None
+        self._hangs = False  # the agent has not ended a turn that was cancelled
         self._steers: set[asyncio.Task[Any]] = set()
         self._syncing: asyncio.Future[None] | None = None
         self._steer_order = asyncio.Lock()
@@ -217,6 +220,7 @@ class Owner(OwnerState):
             by=client.name,
             approvals=approvals,
             attached=settings.attached and not detached,
+            trace=trace(),
         )
         client.own_prompts.add(prompt.id)
         self._enqueue(prompt, detached=detached)
@@ -401,6 +405,8 @@ class Owner(OwnerState):
             self._watch_idle()
             if ended.code == AuthRequired.default_code and self._can_restart():
                 self.stop("the agent needs a login, and is started again after it")  # R-AUTH-18
+            elif self._hangs and self._can_restart():
+                self.stop("the agent did not end a cancelled turn, and is started again")
 
     def _can_restart(self) -> bool:
         """Return whether a new process of the agent can continue, and no prompt waits."""
@@ -417,7 +423,9 @@ class Owner(OwnerState):
         read = self.transport.stderr_bytes
         self.frames.begin_turn()
         try:
-            async with self.session.prompt(*prompt.content, cancel_timeout_s=_CANCEL_S) as turn:
+            async with self.session.prompt(
+                *prompt.content, cancel_timeout_s=_CANCEL_S, meta=prompt.trace
+            ) as turn:
                 self._turn = turn
                 if prompt.is_cancelled:
                     await turn.cancel()
@@ -425,6 +433,8 @@ class Owner(OwnerState):
                 if turn.token_usage is not None:
                     ended.tokens = turn.token_usage.total
                     ended.usage = turn.token_usage
+        except CancelTimeout as exc:
+            ended.error, self._hangs = str(exc), True
         except AuthRequired as exc:
             ended.error, ended.code = refusal(self.record, exc.text), exc.code
         except RequestError as exc:

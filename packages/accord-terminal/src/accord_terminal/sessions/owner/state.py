@@ -256,12 +256,14 @@ class Prompt:
         approvals: Approvals,
         attached: bool = False,
         prompt_id: str | None = None,
+        trace: dict[str, Any] | None = None,
     ) -> None:
         self.id: str = prompt_id or f"p-{os.urandom(6).hex()}"
         self.content = content
         self.by = by
         self.approvals = approvals
         self.attached = attached  # a submitter that leaves cancels it
+        self.trace = trace  # the W3C trace context of its request (R-EXT-02)
         self.state: Literal["queued", "running", "ended"] = "queued"
         self.is_cancelled = False
         loop = asyncio.get_running_loop()
