@@ -34,7 +34,7 @@ COMMANDS = {
     "doctor": "Check which agents start here, and show what is known about them.",
     "compare": "Give a prompt to several agents, and show the results side by side.",
     "fleet": "Give the same tasks to many agents, here or on a cluster.",
-    "gateway": "Serve agents by the OpenAI API and AG-UI.",
+    "gateway": "Serve agents by the OpenAI API, MCP, A2A and AG-UI.",
     "inspect": "Show messages on a web page, live or recorded.",
     "install": "Add an agent to the settings of an editor.",
     "run": "Serve an agent of a framework on stdin and stdout.",
