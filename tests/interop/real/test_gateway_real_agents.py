@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -115,13 +117,15 @@ class Behind:
 
 
 @pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder of a test, with sessions of its own."""
+def state(monkeypatch: pytest.MonkeyPatch) -> Generator[Path, None, None]:
+    """Yield the folder of a test, with sessions of its own; a short path, for the sockets."""
+    folder = Path(tempfile.mkdtemp(prefix="acc-", dir="/tmp")).resolve()
     for name in ("config", "data", "state", "run"):
-        (tmp_path / name).mkdir(mode=0o700)
-    monkeypatch.setenv("ACCORD_STATE", str(tmp_path / "state"))
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
-    return tmp_path
+        (folder / name).mkdir(mode=0o700)
+    monkeypatch.setenv("ACCORD_STATE", str(folder / "state"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder / "run"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @asynccontextmanager
@@ -224,7 +228,7 @@ async def by_responses(here: Behind, client: Any, session: str) -> None:
     here.check(path, answer.output_text, allowed=False)
 
     path = here.file()
-    tools = [{"type": "function", **PERMISSION["function"]}]  # type: ignore[dict-item]
+    tools = [{"type": "function", **PERMISSION["function"]}]
     asked = await respond(here.words.write(path), tools=tools, **place)
     [call] = [one for one in asked.output if one.type == "function_call"]
     by_kind = {one["kind"]: one["id"] for one in json.loads(call.arguments)["options"]}
