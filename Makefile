@@ -145,7 +145,7 @@ bench-bridges: $(VENV)/.dev  ## Measure bridges of frameworks and the OpenAI gat
 bench-budgets: $(VENV)/.dev  ## Measure what budgets cost of the throughput, side by side, 2 minutes
 	$(BIN)/python benchmarks/budgets.py --save benchmarks/RESULTS_BUDGETS.md
 
-soak-gateway: SECONDS ?= 1200
+soak-gateway: SECONDS = 1200
 soak-gateway: $(VENV)/.dev  ## Let 50 callers use and abuse `accord gateway`, SECONDS=1200, then 200 sessions
 	$(BIN)/python benchmarks/soak_gateway.py --seconds $(SECONDS) --sessions 200 \
 		--save benchmarks/RESULTS_GATEWAY_SOAK.md
