@@ -65,6 +65,20 @@ class Caller:
         return b"".join(event.get("body", b"") for event in self.sent)
 
 
+async def test_caller_to_whom_nothing_can_be_sent_has_left() -> None:
+    caller = Caller()
+    left: list[bool] = []
+
+    async def send(_: Any) -> None:
+        raise OSError("the connection is closed")
+
+    request = Request(scope("/x"), caller.receive, send, Principal("anna"), b"")
+    with pytest.raises(OSError, match="is closed"):
+        async with request.until_gone(lambda: left.append(True)):
+            await request.respond({})
+    assert left == [True]
+
+
 @pytest.mark.parametrize("streams", [True, False])
 async def test_caller_that_closes_after_the_response_has_not_left(streams: bool) -> None:
     for is_complete in (True, False):

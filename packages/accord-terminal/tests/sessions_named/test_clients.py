@@ -207,4 +207,4 @@ async def test_cancel_right_after_its_prompt_finds_it(machine: Machine, version:
                 pass
     program.stdin.close()
     async with asyncio.timeout(30):
-        await program.wait()
+        assert await program.wait() == 0
