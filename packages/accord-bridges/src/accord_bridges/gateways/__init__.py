@@ -1,8 +1,9 @@
 """ACP agents behind other protocols, as ASGI applications: `accord gateway`.
 
 `gateway(...)` makes an application. `turns` has the sessions of the agents and the turns of their
-callers, `caller_tools` gives the agents the tools of the callers, `app` is who may send a request;
-each protocol is a file that translates between its requests and the turns.
+callers, `caller_tools` gives the agents the tools of the callers, `app` is who may send a request,
+`tracing` has the spans of requests and turns; each protocol is a file that translates between its
+requests and the turns.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A conversation with an agent on a web page, as the inspector and `accord web` show it.
+"""A conversation with an agent on a web page, as the inspector shows it.
 
 `SessionLog` is one session as a growing list of entries, `changes_json` and `older_json` are what a
 page asks for of it, `Questions` has the agent's questions and their answers, and `prompt_contents`
