@@ -310,6 +310,7 @@ class Speaker:
         self.rng = rng
         self.session: str | None = None
         self.cuts: dict[str, Any] = {}
+        self.names: dict[str, str] = {}  # of artifacts, by id
 
     async def post(self, path: str, value: Any, **headers: str) -> Reply:
         """Send a value; raises `Refused` for an error."""
@@ -556,19 +557,15 @@ class A2a(Speaker):
                 for artifact in artifacts:
                     words = "".join(part.get("text", "") for part in artifact["parts"])
                     before = said[artifact["artifactId"]] if one.get("append") else ""
-                    name = artifact.get("name") or self._names.get(artifact["artifactId"], "")
-                    self._names[artifact["artifactId"]] = name
+                    name = artifact.get("name") or self.names.get(artifact["artifactId"], "")
+                    self.names[artifact["artifactId"]] = name
                     said[artifact["artifactId"]] = before + words
         if state == "TASK_STATE_FAILED":
             body = json.dumps({"error": {"code": 1, "message": why}})
             raise Refused(Reply(200, {}, body.encode()), self.form)
-        text = "".join(one for key, one in said.items() if self._names[key] == "response")
+        text = "".join(one for key, one in said.items() if self.names[key] == "response")
         asked = {"taskId": task} if state == "TASK_STATE_INPUT_REQUIRED" else None
         return Answer(text, asked)
-
-    @property
-    def _names(self) -> dict[str, str]:
-        return self.__dict__.setdefault("names", {})
 
     async def give(self, asked: Any, result: str) -> Answer:
         return await self._send(result, asked)
@@ -1085,7 +1082,7 @@ def command_of(pid: int) -> str:
 
 
 def locks(folder: Path) -> list[str]:
-    """Return the sessions that somebody owns."""
+    """Return the sessions that have an owner."""
     os.environ["ACCORD_STATE"] = str(folder / "state")
     os.environ["XDG_RUNTIME_DIR"] = str(folder / "run")
     from accord_terminal.sessions.records import Store, has_owner
