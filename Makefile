@@ -13,7 +13,7 @@ RUNTIME := $(PROJECTS:%=-e %)
 EDITED := -e 'packages/accord[mcp,otlp,postgres,remote,zstd]' -e 'packages/accord-trace[jsonpath,otlp,zstd]' \
 	-e packages/accord-terminal -e 'packages/accord-coder[models]' -e packages/accord-check \
 	-e packages/accord-chat -e packages/accord-inspector -e packages/accord-fleet \
-	-e packages/accord-bridges
+	-e packages/accord-bridges -e packages/accord-web
 PYPROJECTS := pyproject.toml $(wildcard packages/*/pyproject.toml)
 
 .DEFAULT_GOAL := help

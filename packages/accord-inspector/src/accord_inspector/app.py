@@ -5,12 +5,9 @@ A token in the first address opens the page once for each browser; all other req
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import hmac
 import secrets
 from collections.abc import Sequence
-from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode
@@ -18,14 +15,12 @@ from urllib.parse import parse_qsl, urlencode
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
-from starlette.staticfiles import StaticFiles
 
 from accord.remote.access import (
     Access,
     ConnectionLimits,
-    Event,
     Receive,
     Refusal,
     Scope,
@@ -39,23 +34,7 @@ from accord_inspector.list_api import comparison_routes, export_routes, list_rou
 from accord_inspector.panels import fault_routes, panel_routes
 from accord_inspector.talk import conversation_routes
 from accord_inspector.timeline import timeline_routes, waterfall_routes
-from accord_terminal import conversation
-from accord_terminal.conversation import ApiError
-
-# Of every response: nothing runs that is not a file of the page, and nothing is embedded.
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-    "media-src 'self' data: blob:; font-src 'self'; connect-src 'self'; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'"
-)
-HEADERS: tuple[tuple[str, str], ...] = (
-    ("Content-Security-Policy", _POLICY),
-    ("X-Content-Type-Options", "nosniff"),
-    ("Referrer-Policy", "no-referrer"),
-    ("Cross-Origin-Opener-Policy", "same-origin"),
-    ("Cross-Origin-Resource-Policy", "same-origin"),
-    ("Cache-Control", "no-store"),
-)
+from accord_terminal.conversation import ApiError, PageFiles, UnreadBody, with_headers
 
 
 class PageAccess:
@@ -120,82 +99,7 @@ def _equal(given: str, expected: str) -> bool:
     return hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode())
 
 
-# The server closes a connection whose request was read only in part, and the browser may have sent
-# the next request on it.
-
-_MOST_BYTES = 1024 * 1024  # more is not read: the connection is closed
-_MOST_S = 2.0
-
-
-class UnreadBody:
-    """The `receive` and `send` of one request, for its application."""
-
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._receive = receive
-        self._send = send
-        self._is_read = scope["method"] in ("GET", "HEAD")
-
-    async def receive(self) -> Event:
-        """Receive an event."""
-        event = await self._receive()
-        if event["type"] != "http.request" or not event.get("more_body", False):
-            self._is_read = True
-        return event
-
-    async def send(self, event: Event) -> None:
-        """Send an event; before the first one, read the rest of the body."""
-        if event["type"] == "http.response.start":
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_MOST_S):
-                    await self._read_rest()
-        await self._send(event)
-
-    async def _read_rest(self) -> None:
-        left = _MOST_BYTES
-        while not self._is_read and left > 0:
-            left -= len((await self.receive()).get("body", b""))
-
-
 PAGE: Path = Path(__file__).parent / "page"
-_KEPT = "private, max-age=31536000, immutable"
-
-
-class PageFiles(StaticFiles):
-    """The files of the page and of the conversation, which the inspector shares.
-
-    Each is at `NAME`, and at `VERSION/NAME`, where a browser keeps it. A page that is loaded again
-    asks for nothing else than `index`, which names the version.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(directory=PAGE, packages=[("accord_terminal.conversation", "page")])
-        self._versions: set[str] = set()
-
-    def index(self) -> Response:
-        """Return the page itself."""
-        version = _version([PAGE, conversation.PAGE])
-        self._versions.add(version)
-        text = (PAGE / "index.html").read_text("utf-8")
-        return HTMLResponse(text.replace('"/page/', f'"/page/{version}/'))
-
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        first, *rest = Path(path).parts or ("",)
-        if first not in self._versions:
-            return await super().get_response(path, scope)
-        response = await super().get_response("/".join(rest), scope)
-        response.headers["Cache-Control"] = _KEPT
-        return response
-
-
-def _version(folders: Sequence[Path]) -> str:
-    """Return a text that is another one when a file has changed."""
-    digest = hashlib.sha256()
-    for folder in folders:
-        for file in sorted(folder.iterdir()):
-            digest.update(file.name.encode() + b"\0" + file.read_bytes())
-    return digest.hexdigest()[:16]
-
-
 _NO_LOGIN = Refusal(401, "Open the address that `accord inspect` printed in the terminal")
 _NOT_FOUND = Refusal(404, "Unknown address")
 _LIVE = "/api/live"
@@ -222,7 +126,7 @@ class InspectorApp:
         if scope["type"] == "websocket":
             await self._websocket(scope, receive, send)
         elif scope["type"] == "http":
-            await self._http(scope, receive, _with_headers(send))
+            await self._http(scope, receive, with_headers(send))
 
     async def drain(self, timeout_s: float) -> None:
         """Close the connections of all pages."""
@@ -267,7 +171,7 @@ class InspectorApp:
 
 def _routes(inspection: Inspection) -> list[BaseRoute]:
     """Return all routes: those of the API first, then every view of the page."""
-    files = PageFiles()
+    files = PageFiles(PAGE)
 
     async def page(_request: Request) -> Response:
         return files.index()
@@ -311,19 +215,3 @@ def _login_page(scope: Scope) -> Response:
     if scope["path"].startswith("/api/"):
         return JSONResponse({"error": _NO_LOGIN.text}, 401)
     return FileResponse(PAGE / "login.html", 401)
-
-
-def _with_headers(send: Send) -> Send:
-    """Return `send` with the headers that every response has. It may say how long it is kept."""
-    added = {name.lower().encode(): value.encode() for name, value in HEADERS}
-    fixed = added.keys() - {b"cache-control"}
-
-    async def sending(event: Event) -> None:
-        if event["type"] == "http.response.start":
-            kept = [(name, value) for name, value in event["headers"] if name not in fixed]
-            given = {name for name, _ in kept}
-            headers = (item for item in added.items() if item[0] not in given)
-            event = {**event, "headers": [*kept, *headers]}
-        await send(event)
-
-    return sending

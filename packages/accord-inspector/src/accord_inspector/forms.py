@@ -29,10 +29,9 @@ from accord.wire.codec import converter
 from accord.wire.protocol import Method
 from accord_inspector.inspected_transport import INJECTED
 from accord_inspector.inspection import Inspection
-from accord_inspector.json_http import body_of, json_response
 from accord_inspector.live_inspection import LiveInspection
 from accord_inspector.messages import Messages, spoken_version
-from accord_terminal.conversation import ApiError
+from accord_terminal.conversation import ApiError, body_of, json_response
 from accord_trace.records import Direction
 
 # Bytes as text that a person writes: `\n`, `\xff`, `\u2028`.

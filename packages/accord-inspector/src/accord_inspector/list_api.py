@@ -27,12 +27,11 @@ from accord.local.run import kill_process
 from accord.text import lenient_json
 from accord.text.lenient_json import is_array, is_object
 from accord_inspector.inspection import Inspection
-from accord_inspector.json_http import body_of, json_response
 from accord_inspector.judged import Judged
 from accord_inspector.live_inspection import AgentInspection
 from accord_inspector.messages import Messages, SortedView, View, row_json
 from accord_inspector.recording_inspection import FolderInspection
-from accord_terminal.conversation import ApiError
+from accord_terminal.conversation import ApiError, body_of, json_response
 from accord_trace.exports import http_archive, transcript
 from accord_trace.message_index import MessageIndex, MessageRow
 from accord_trace.reading import TraceError, trace_files

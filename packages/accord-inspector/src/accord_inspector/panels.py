@@ -29,10 +29,9 @@ from accord.v1 import METHODS as METHODS_V1
 from accord.v2 import METHODS as METHODS_V2
 from accord_inspector.faults import Fault, Faults
 from accord_inspector.inspection import Inspection
-from accord_inspector.json_http import body_of, json_response
 from accord_inspector.live_inspection import LiveInspection
 from accord_inspector.messages import Messages, last_initialize
-from accord_terminal.conversation import ApiError
+from accord_terminal.conversation import ApiError, body_of, json_response
 from accord_trace.records import Record
 from accord_trace.stats import StatsCounter
 

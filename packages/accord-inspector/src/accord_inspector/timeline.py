@@ -33,10 +33,9 @@ from accord.types.steering import STEERING
 from accord.wire.protocol import Method
 from accord_inspector.explain import explain, rule_text
 from accord_inspector.inspection import Inspection
-from accord_inspector.json_http import json_response
 from accord_inspector.judged import BrokenRule
 from accord_inspector.messages import Messages, View
-from accord_terminal.conversation import ApiError
+from accord_terminal.conversation import ApiError, json_response
 from accord_trace.message_index import MessageRow
 from accord_trace.records import Record
 from accord_trace.selection import Filter

@@ -16,7 +16,7 @@ from accord.text.lenient_json import NotJson, is_object, loads
 _NAME = "accord"
 # The other packages that each extra brings. They come from where this package came from.
 PACKAGES: dict[str, tuple[str, ...]] = {
-    "all": ("trace", "terminal", "coder", "check", "chat", "inspector", "fleet", "bridges"),
+    "all": ("trace", "terminal", "coder", "check", "chat", "inspector", "fleet", "bridges", "web"),
     "bridges": ("bridges",),
     "check": ("trace", "terminal", "check"),
     "cli": ("trace", "terminal", "coder", "check"),
@@ -26,6 +26,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "inspector": ("trace", "terminal", "check", "inspector"),
     "otlp": ("trace",),
     "tui": ("trace", "terminal", "chat"),
+    "web": ("trace", "terminal", "web"),
     "zstd": ("trace",),
 }
 

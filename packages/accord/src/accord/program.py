@@ -41,6 +41,7 @@ COMMANDS = {
     "serve": "Serve an agent to clients on the network.",
     "session": "Keep sessions open, for scripts, terminals and editors.",
     "trace": "Record messages, and read recordings.",
+    "web": "Show the sessions of this machine in a browser and on a phone.",
 }
 # The packages with these commands; the others are in the package of the terminal.
 _TERMINAL = "accord_terminal"
@@ -52,6 +53,7 @@ _PACKAGES = {
     "gateway": "accord_bridges",
     "inspect": "accord_inspector",
     "run": "accord_bridges",
+    "web": "accord_web",
 }
 _COMPLETION = "_ACCORD_COMPLETE"  # click's name; a shell sets it when it completes a line
 # The extras with what a command may miss.
@@ -60,6 +62,7 @@ _EXTRAS = {
     **dict.fromkeys(("click", "markdown_it", "platformdirs", "rich"), "cli"),
     **dict.fromkeys(("accord_inspector", "jsonpath_rfc9535", "psutil", "starlette"), "inspector"),
     "accord_bridges": "bridges",
+    **dict.fromkeys(("accord_web", "segno"), "web"),
     **dict.fromkeys(("accord_chat", "textual"), "tui"),
     **dict.fromkeys(("accord_fleet", "fsspec", "pyarrow", "ray"), "fleet"),
     **dict.fromkeys(("h11", "h2", "httpx2", "hypercorn", "websockets"), "remote"),
@@ -69,6 +72,7 @@ _EXTRA_OF_COMMAND = {
     "fleet": "fleet",
     "gateway": "gateway",
     "inspect": "inspector",
+    "web": "web",
 }
 # What a write to the output raises if its disk is full or fails.
 _FULL = (errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.ENOSPC))

@@ -20,14 +20,16 @@ from starlette.routing import BaseRoute, Route
 
 from accord.client.events import Event
 from accord.text.excerpt import one_line
-from accord_inspector.json_http import body_of, json_response, json_words
+from accord_inspector.json_http import json_words
 from accord_inspector.talk.live_client import LiveClient
 from accord_inspector.talk.transcripts import Transcripts
 from accord_terminal.conversation import (
     ApiError,
     SessionLog,
     Stamp,
+    body_of,
     changes_json,
+    json_response,
     older_json,
 )
 from accord_trace.message_index import MessageRow

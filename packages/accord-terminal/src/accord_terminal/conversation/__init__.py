@@ -1,15 +1,13 @@
-"""A conversation with an agent on a web page, as the inspector shows it.
+"""A conversation with an agent on a web page: that of the inspector, and that of `accord web`.
 
 `SessionLog` is one session as a growing list of entries, `changes_json` and `older_json` are what a
 page asks for of it, `Questions` has the agent's questions and their answers, and `prompt_contents`
-reads what a page sends. `PAGE` is the folder of the modules that show it. A page that uses them
-gives `api.js` (`get`, `post`, `live`, `ApiError`) and `router.js` (`address`, `messageAddress`,
-`shownNumber`), and serves all its modules at one address.
+reads what a page sends. `PageFiles` serves the folder of a page together with the modules that
+show a conversation, for which the page gives `api.js` (`get`, `post`, `live`, `ApiError`) and
+`router.js` (`address`, `messageAddress`, `shownNumber`).
 """
 
 from __future__ import annotations
-
-from pathlib import Path
 
 from accord_terminal.conversation.entries import (
     changes_json,
@@ -18,6 +16,14 @@ from accord_terminal.conversation.entries import (
     session_json,
 )
 from accord_terminal.conversation.questions import ApiError, Questions, prompt_contents
+from accord_terminal.conversation.serving import (
+    HEADERS,
+    PageFiles,
+    UnreadBody,
+    body_of,
+    json_response,
+    with_headers,
+)
 from accord_terminal.conversation.session_log import (
     Clock,
     Entry,
@@ -29,21 +35,24 @@ from accord_terminal.conversation.session_log import (
 )
 
 __all__ = (
-    "PAGE",
+    "HEADERS",
     "ApiError",
     "Clock",
     "Entry",
+    "PageFiles",
     "Questions",
     "SessionLog",
     "Stamp",
+    "UnreadBody",
     "Wire",
+    "body_of",
     "changes_json",
     "entry_json",
+    "json_response",
     "older_json",
     "prompt_contents",
     "session_json",
     "session_of",
     "wire_of",
+    "with_headers",
 )
-
-PAGE: Path = Path(__file__).parent / "page"

@@ -93,6 +93,8 @@ def entry_json(entry: Entry, since: int, now: int) -> dict[str, Any]:
             assert entry.parts is not None
             first, parts = entry.parts.since(since, now)
             shown |= {"role": value.role, "from": first, "parts": parts}
+            if entry.by:
+                shown["by"] = one_line(entry.by, 60)
         case "tool":
             shown |= tool_call_json(value)
         case "plan":
@@ -110,6 +112,13 @@ def entry_json(entry: Entry, since: int, now: int) -> dict[str, Any]:
             shown |= _permission(value)
         case "steer":
             shown |= _steer(value)
+        case "asked":
+            shown |= {
+                "what": value["what"],
+                "title": one_line(value["title"], 500),
+                "by": one_line(value["by"], 60),
+                "answer": one_line(value["answer"], 200),
+            }
         case "elicitation":
             shown |= {
                 "mode": one_line(str(value["mode"]), 60),

@@ -241,6 +241,7 @@ class Entry(Struct, kw_only=True, eq=False):
     changed: int = 0  # the clock's time of the last change
     last: int | None = None  # the number of the last message about it
     parts: MessageParts | None = None
+    by: str = ""  # which client has said it, if several can
     problem: str = ""  # that this side has with the message, for the end of a turn
 
 

@@ -8,7 +8,7 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from socket import socket
 from typing import Any, TypeVar
@@ -28,8 +28,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-def endpoint_options(port: int) -> Callable[[F], F]:
-    """Add the options of an `Endpoint`, which the command gets as keyword arguments."""
+def endpoint_options(port: int, only: Collection[str] | None = None) -> Callable[[F], F]:
+    """Add the options of an `Endpoint`, which the command gets as keyword arguments.
+
+    `only` names the fields that have an option; without it all of them have one.
+    """
     options = (
         click.option(
             "--host", default="127.0.0.1", show_default=True, help="Address to listen on."
@@ -93,28 +96,34 @@ def endpoint_options(port: int) -> Callable[[F], F]:
         ),
     )
 
+    fields = (
+        "host port unix token_file tls_cert tls_key hosts origins drain_s log_format insecure"
+    ).split()
+
     def add(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
+        for name, option in reversed([*zip(fields, options, strict=True)]):
+            if only is None or name in only:
+                command = option(command)
         return command
 
     return add
 
 
 class Endpoint(Struct, kw_only=True):
-    """The values of the options; `token` is read or made by `open`."""
+    """The values of the options; without `login` the application has its own, and no token."""
 
     host: str
     port: int
-    unix: Path | None
-    token_file: Path | None
     tls_cert: Path | None
     tls_key: Path | None
     hosts: tuple[str, ...]
-    origins: tuple[str, ...]
-    drain_s: float
     log_format: str
-    insecure: bool
+    unix: Path | None = None
+    token_file: Path | None = None
+    origins: tuple[str, ...] = ()
+    drain_s: float = ServerOptions().drain_s
+    insecure: bool = False
+    login: bool = True
     token: str | None = None
     made_token: bool = False  # it was not given, and has to be shown
     only_unix: bool = False
@@ -131,6 +140,8 @@ class Endpoint(Struct, kw_only=True):
                 f"Cannot use the sockets that were passed: {error}"
             ) from None
         self.only_unix = all(map(is_unix, self._passed)) if self._passed else self.unix is not None
+        if not self.login:
+            return
         if self.token_file is not None and not self.insecure:
             self.token, self._is_new_file = read_or_make_token(self.token_file)
         elif not self.insecure:

@@ -67,7 +67,7 @@ function link(entry) {
 
 /** @param {Entry} entry */
 function message(entry) {
-  const name = NAMES[/** @type {"user"} */ (entry.role)] ?? entry.role;
+  const name = [NAMES[/** @type {"user"} */ (entry.role)] ?? entry.role, entry.by ? h("span", { class: "by" }, ` (${entry.by})`) : null];
   const parts = h("div", { class: "parts" }, entry.parts.map((/** @type {any} */ part) => partElement(part)));
   if (entry.role !== "thought") return [head(entry, name), parts];
   return [h("details", { "data-key": "thought" }, h("summary", null, h("h3", null, name)), parts), link(entry)];
@@ -183,6 +183,16 @@ function steer(entry) {
   ];
 }
 
+const ASKED = { permission: "Permission", form: "Request for input", url: "Request to open an address" };
+
+/** A question of the agent to all clients of a session. @param {Entry} entry */
+function asked(entry) {
+  return [
+    head(entry, `${ASKED[/** @type {"form"} */ (entry.what)] ?? entry.what}: ${entry.title}`),
+    h("p", { class: entry.answer ? "soft" : "warn" }, entry.answer ? `Answer: ${entry.answer}, by ${entry.by}` : "Waits for an answer"),
+  ];
+}
+
 /** @param {Entry} entry */
 function elicitation(entry) {
   return [
@@ -203,6 +213,7 @@ const RENDER = {
   plan: planEntry,
   end,
   permission,
+  asked,
   elicitation,
   steer,
   error: (/** @type {Entry} */ entry) => [head(entry, `Error in ${entry.method}`), errorText(entry.error)],

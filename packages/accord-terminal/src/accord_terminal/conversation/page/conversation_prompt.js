@@ -7,8 +7,21 @@ const MAX_FILE_BYTES = 8 * 1024 * 1024; // as the server accepts
 const MAX_FILES = 20;
 const MAX_SHOWN = 50; // commands
 
-/** @type {Map<string, string>} prompts that were not sent, by session: the view may be left and shown again */
-const drafts = new Map();
+// Prompts that were not sent, by session: the view may be left, and the page loaded again.
+const drafts = {
+  /** @param {string} session */
+  get: (session) => localStorage.getItem(`draft ${session}`) ?? undefined,
+  /** @param {string} session @param {string} text */
+  set: (session, text) => {
+    try {
+      localStorage.setItem(`draft ${session}`, text);
+    } catch {
+      // the storage is full: the text stays in its field
+    }
+  },
+  /** @param {string} session */
+  delete: (session) => localStorage.removeItem(`draft ${session}`),
+};
 
 export class PromptInput {
   /** @param {string} session @param {(text: string) => void} announce @param {() => void} sent called after a prompt */
@@ -245,7 +258,7 @@ export class PromptInput {
 function saidText({ outcome, by, reason }) {
   if (outcome === "injected") return "The agent has it in the running turn.";
   if (outcome === "started") return `The agent works on it in a turn of its own: ${reason}.`;
-  return `Queued by the ${by === "agent" ? "agent" : "inspector"}, it follows the running turn: ${reason}.`;
+  return `Queued ${by === "agent" ? "by the agent" : "here"}, it follows the running turn: ${reason}.`;
 }
 
 /** @param {File} file @returns {Promise<string>} */

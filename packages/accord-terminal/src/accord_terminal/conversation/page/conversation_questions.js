@@ -83,7 +83,7 @@ export class QuestionCards {
         question.session === null ? null : h("span", { class: "of-session" }, " in ",
           h("a", { href: address(["conversation", question.session]) }, "another session"))),
       h("h3", { id: `${name}-title` }, question.title || "Without a title"));
-    const send = (/** @type {any} */ body) => answer(question.number, body, problem);
+    const send = (/** @type {any} */ body) => answer(question, body, problem);
     if (question.ended) {
       card.append(h("p", { class: "plain" }, `It ended without an answer: ${question.ended}`),
         h("button", { type: "button", onclick: () => send({ dismiss: true }) }, "Dismiss"));
@@ -113,10 +113,10 @@ function guard(card) {
   }, GUARD_MS);
 }
 
-/** @param {number} question @param {any} body @param {HTMLElement} problem */
-async function answer(question, body, problem) {
+/** @param {any} question @param {any} body @param {HTMLElement} problem */
+async function answer({ number, session }, body, problem) {
   try {
-    await act("answer", { question, ...body });
+    await act("answer", { question: number, session, ...body });
   } catch (error) {
     fill(problem, error.message);
   }
