@@ -460,7 +460,10 @@ class WebApp:
         folder = self._folder(body.get("folder"))
         try:
             record = new_record(
-                None, folder, named_agent(agent), mode=mode if isinstance(mode, str) and mode else None
+                None,
+                folder,
+                named_agent(agent),
+                mode=mode if isinstance(mode, str) and mode else None,
             )
             record = replace(record, name=self._free_name(text, record))
             record, _ = self._store.find_or_create(record)

@@ -129,7 +129,7 @@ def command(
 def _named(address: str, endpoint: Endpoint) -> str:
     """Return the address by which a device reaches this server: one of all has no name."""
     parts = urlsplit(address)
-    if parts.hostname in ("0.0.0.0", "::") and endpoint.hosts:  # noqa: S104  # what was given
+    if parts.hostname in ("0.0.0.0", "::") and endpoint.hosts:  # what was given
         name = endpoint.hosts[0]
         return f"{parts.scheme}://{name}" + ("" if ":" in name else f":{parts.port}")
     return address

@@ -200,9 +200,7 @@ class DeviceSession:
         finally:
             started.cancel()
 
-    async def _contents(
-        self, shared: SharedSession, body: Mapping[str, Any]
-    ) -> list[ContentBlock]:
+    async def _contents(self, shared: SharedSession, body: Mapping[str, Any]) -> list[ContentBlock]:
         return await prompt_contents(shared.agent, [self.record.cwd], dict(body))
 
     async def steer(self, body: Mapping[str, Any]) -> dict[str, str]:
@@ -279,5 +277,3 @@ def api_error(error: Exception) -> ApiError:
             return ApiError(502, f"The agent refused: {one_line(str(error))}")
         case _:
             return ApiError(409, one_line(str(error) or type(error).__name__))
-
-

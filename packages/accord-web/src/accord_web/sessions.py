@@ -14,7 +14,14 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from accord.client.events import CommandsChanged, ContentChunk, Notice, OptionsChanged, StateChanged, UserText
+from accord.client.events import (
+    CommandsChanged,
+    ContentChunk,
+    Notice,
+    OptionsChanged,
+    StateChanged,
+    UserText,
+)
 from accord.client.session import ClientSession
 from accord.client.transcript import Transcript
 from accord.errors import DecodeError, RequestError
@@ -306,9 +313,7 @@ class Overview:
         return line.log
 
 
-def _line_json(
-    record: Record, line: _Line, owner: str, status: dict[str, Any]
-) -> dict[str, Any]:
+def _line_json(record: Record, line: _Line, owner: str, status: dict[str, Any]) -> dict[str, Any]:
     questions = status.get("questions", [])
     state = {"running": "works", "starting": "starting", "no response": "failed"}.get(owner, "idle")
     if questions:
