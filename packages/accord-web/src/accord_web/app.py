@@ -60,7 +60,8 @@ PAGE: Path = Path(__file__).parent / "page"
 _LOOK_S = 0.03  # between looks at the journals that pages show
 _LIST_S = 1.0  # between looks at all sessions
 _ALIVE_S = 15.0  # between signs of life on a stream
-_LEAVES_S = 60.0  # after its last page, a device leaves a session
+_LEAVES_S = 60.0  # after its last page, a device leaves its sessions
+_MOST_FOLLOWED = 50  # sessions with an agent that runs, the last ones to be used
 _MOST_PAGES = 100  # streams of all devices
 _MOST_OF_DEVICE = 20
 _COOKIE_S = 365 * 24 * 3600
@@ -98,7 +99,7 @@ class WebApp:
         self._settings = settings
         self._overview = Overview(store)
         self._sessions: dict[tuple[int, str], DeviceSession] = {}
-        self._unused: dict[tuple[int, str], float] = {}  # since when no page shows it
+        self._unused: dict[tuple[int, str], float] = {}  # since when its device has no page
         self._pages: set[_Page] = set()
         self._watching: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
@@ -204,12 +205,22 @@ class WebApp:
                     next_list = now + _LIST_S
                     if await self._overview.look():
                         self._wake_all()
+                    await self._follow_running()
                     await self._leave_unused(now)
                 for session_id in {page.session for page in self._pages if page.session}:
                     await self._look_at(session_id)
             except (AccordError, OSError):
                 _logger.exception("! cannot look at the sessions")
             await asyncio.sleep(_LOOK_S)
+
+    async def _follow_running(self) -> None:
+        """Let the agents that run ask the devices whose page is open, at any address of it."""
+        devices = {page.device.number: page.device for page in self._pages}
+        for device in devices.values():
+            if device.may("answer"):
+                for session_id in self._overview.owned[:_MOST_FOLLOWED]:
+                    with suppress(ApiError):
+                        (await self._session(device, session_id)).follow()
 
     async def _look_at(self, session_id: str) -> None:
         pages = [page for page in self._pages if page.session == session_id]
@@ -231,9 +242,9 @@ class WebApp:
             page.wake.set()
 
     async def _leave_unused(self, now: float) -> None:
-        shown = {(page.device.number, page.session) for page in self._pages}
+        present = {page.device.number for page in self._pages}
         for key, session in list(self._sessions.items()):
-            if key in shown or session.is_busy:
+            if key[0] in present or session.is_busy:
                 self._unused.pop(key, None)
             elif now - self._unused.setdefault(key, now) > _LEAVES_S:
                 del self._sessions[key], self._unused[key]

@@ -149,7 +149,7 @@ class DeviceSession:
         return {
             "session": self.record.id,
             "title": listed.get("title", one_line(self.record.label, 100)),
-            "agent": one_line(self.record.agent, 100),
+            "agent": one_line(self.record.agent_info or self.record.agent, 100),
             "listed": {"id": log.id, "changed": log.changed, "waits": None, "opened": True},
             "client": {"agent": agent, "running": is_running},
             "state": listed.get("state", "idle"),

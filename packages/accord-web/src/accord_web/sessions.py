@@ -229,7 +229,7 @@ class JournalLog:
             log.change(log.entries[-1])
 
     def take_options(self, session: ClientSession) -> None:
-        """Show the options and the commands of a client's session: the journal has no first ones."""
+        """Show the options and commands of a client: the journal lacks the first ones."""
         log, now = self.log, session.transcript
         if now.options != log.transcript.options:
             log.apply(OptionsChanged(now.options))
@@ -265,12 +265,14 @@ class Overview:
         self._store = store
         self._lines: dict[str, _Line] = {}
         self.lines: list[dict[str, Any]] = []
+        self.owned: list[str] = []  # the sessions whose agent runs, the last one to be used first
 
     async def look(self) -> bool:
         """Look at all sessions; return whether a line has changed."""
         records = [record for record in self._store if not record.closed]
         records = sorted(records, key=lambda record: record.used_at)[-_LISTED:]
         owned = [record for record in records if has_owner(record.id)]
+        self.owned = [record.id for record in reversed(owned)]
         states = await owner_states(owned)
         lines: list[dict[str, Any]] = []
         for record in reversed(records):
@@ -325,14 +327,14 @@ def _line_json(record: Record, line: _Line, owner: str, status: dict[str, Any]) 
         "id": record.id,
         "title": one_line(title, 100),
         "project": record.cwd,
-        "agent": one_line(record.agent, 100),
+        "agent": one_line(record.agent_info or record.agent, 100),
         "state": state,
         "question": one_line(questions[0], 200) if questions else "",
         "line": line.text,
         "files": line.files,
         "cost": line.cost,
         "queued": max(len(status.get("queue", [])) - 1, 0),
-        "clients": [one_line(name, 40) for name in status.get("clients", [])][:10],
+        "clients": sorted(one_line(name, 40) for name in status.get("clients", []))[:10],
         "usedAt": record.used_at,
     }
 

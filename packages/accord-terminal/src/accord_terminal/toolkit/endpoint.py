@@ -96,19 +96,10 @@ def endpoint_options(port: int, only: Collection[str] | None = None) -> Callable
         ),
     )
 
-    fields = [
-        "host",
-        "port",
-        "unix",
-        "token_file",
-        "tls_cert",
-        "tls_key",
-        "hosts",
-        "origins",
-        "drain_s",
-        "log_format",
-        "insecure",
-    ]
+    fields = (
+        *("host", "port", "unix", "token_file", "tls_cert", "tls_key"),
+        *("hosts", "origins", "drain_s", "log_format", "insecure"),
+    )
 
     def add(command: F) -> F:
         for name, option in reversed([*zip(fields, options, strict=True)]):

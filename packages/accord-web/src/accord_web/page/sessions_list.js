@@ -54,7 +54,7 @@ export class SessionsList {
 
   /** @param {any} session */
   line(session) {
-    const facts = [session.agent, session.files && `${session.files} changed ${session.files === 1 ? "file" : "files"}`, session.cost, session.queued && `${session.queued} queued`].filter(Boolean);
+    const facts = [session.agent, session.files && `${session.files} changed ${session.files === 1 ? "file" : "files"}`, session.cost, session.queued && `${session.queued} queued`, session.clients.length && `open in ${session.clients.join(", ")}`].filter(Boolean);
     return h("li", null, h("a", { href: `/session/${session.id}`, class: ["line", session.state], "data-id": session.id },
       h("span", { class: "title" }, session.title),
       h("span", { class: "state" }, STATES[/** @type {"waits"} */ (session.state)] ?? session.state),
