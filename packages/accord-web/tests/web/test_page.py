@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,7 +48,9 @@ async def test_answer_a_question_of_the_agent_from_the_phone(
             decides=False,
             on_entry=lambda _cursor, entry: entries.append(entry),
         ) as shared:
-            await expect(phone.locator("a.line", has_text="fix")).to_contain_text("open in Phone, chat")
+            await expect(phone.locator("a.line", has_text="fix")).to_contain_text(
+                "open in Phone, chat"
+            )
             turn = shared.session.prompt("create notes.txt hello")
             async with turn:
                 line = phone.locator("a.line", has_text="fix")
@@ -135,9 +139,10 @@ async def test_hostile_text_of_an_agent_is_only_text(machine: Machine, browser: 
 
 
 async def test_roles_of_devices(machine: Machine, browser: Any) -> None:
-    async with serving() as server, open_session(
-        "fix", machine.work, agent=SCRIPT, decides=False
-    ) as shared:
+    async with (
+        serving() as server,
+        open_session("fix", machine.work, agent=SCRIPT, decides=False) as shared,
+    ):
         watcher = await paired(browser, server, "Watcher", "watch")
         await watcher.locator("a.line", has_text="fix").tap()
         await say(shared, "echo Hello")
@@ -148,3 +153,44 @@ async def test_roles_of_devices(machine: Machine, browser: Any) -> None:
         await say(shared, "echo Again")
         await expect(watcher.get_by_text("This browser is not paired")).to_be_visible()
         await watcher.context.close()
+
+
+AXE = (
+    Path(__file__).parents[3] / "accord-inspector/tests/inspector/node_modules/axe-core/axe.min.js"
+)
+FOUND = """async () => (await axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21aa"]}))
+  .violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).join(" | ")}`)"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_axe_finds_nothing_at_any_width(machine: Machine, browser: Any, scheme: str) -> None:
+    if not AXE.exists():
+        if os.environ.get("ACCORD_REQUIRE_BROWSER"):
+            pytest.fail("axe-core is not installed")
+        pytest.skip("axe-core is not installed: the inspector's install.sh")
+    async with serving(roots=(machine.work,), agents=("coder",)) as server:
+        phone = await paired(browser, server, "Phone", bypass_csp=True, color_scheme=scheme)
+        async with open_session(
+            "fix", machine.work, agent=CODER, client_name="chat", decides=False
+        ) as shared:
+            await expect(phone.locator("a.line")).to_contain_text("open in Phone")
+            async with shared.session.prompt("create notes.txt hello") as turn:
+                await expect(phone.locator("a.line")).to_contain_text("waits for you")
+                for path, shown in (
+                    ("/", "a.line.waits"),
+                    ("/new", "form.new"),
+                    ("/devices", ".devices li"),
+                    (f"/session/{shared.record.id}", ".question button.allows:enabled"),
+                ):
+                    await phone.goto(server.address + path)
+                    await expect(phone.locator(shown).first).to_be_visible()
+                    await phone.add_script_tag(path=AXE)
+                    for width in (360, 390, 768, 1280):
+                        await phone.set_viewport_size({"width": width, "height": 844})
+                        assert await phone.evaluate(FOUND) == [], (path, width)
+                        room = "document.documentElement.scrollWidth <= innerWidth"
+                        assert await phone.evaluate(room), (path, width)
+                await phone.locator(".question button.allows").first.click()
+                async for _ in turn:
+                    pass
+        await phone.context.close()

@@ -33,7 +33,7 @@ def endpoint_options(port: int, only: Collection[str] | None = None) -> Callable
 
     `only` names the fields that have an option; without it all of them have one.
     """
-    options = (
+    options: tuple[Callable[[Any], Any], ...] = (
         click.option(
             "--host", default="127.0.0.1", show_default=True, help="Address to listen on."
         ),

@@ -35,6 +35,7 @@ function show() {
     link.toggleAttribute("aria-current", link.getAttribute("href") === location.pathname);
   }
   main.scrollTop = 0;
+  showWaiting(live.state.sessions ?? []);
 }
 
 /** Say that what is shown is old, when there is no connection. @param {boolean} isConnected */
@@ -47,7 +48,7 @@ function showConnection(isConnected) {
 /** @param {any[]} sessions */
 function showWaiting(sessions) {
   const others = sessions.filter((session) => session.state === "waits" && session.id !== shownSession().split("/")[0]);
-  waiting.hidden = !others.length;
+  waiting.hidden = !others.length || pathParts()[0] === undefined; // the list has them first
   if (!others.length) return;
   waiting.setAttribute("href", others.length === 1 ? `/session/${others[0].id}` : "/");
   fill(waiting, others.length === 1 ? "Another session waits for you" : `${others.length} other sessions wait for you`);
