@@ -8,7 +8,10 @@ from pathlib import Path
 import accord_inspector
 from accord_terminal import conversation
 
-PAGES = (Path(accord_inspector.__file__).parent / "page", Path(conversation.__file__).parent / "page")
+PAGES = (
+    Path(accord_inspector.__file__).parent / "page",
+    Path(conversation.__file__).parent / "page",
+)
 MOST_LINES = 500
 
 
