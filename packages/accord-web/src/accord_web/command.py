@@ -74,7 +74,7 @@ def command(
     \b
     accord web                                          here, in the browser
     accord web --host 0.0.0.0 --allow-host my-laptop.lan --tls-cert c.pem --tls-key k.pem
-    accord web --public-url https://home.example        behind a proxy with TLS
+    accord web --public-url https://home.example        for a proxy with TLS
 
     The address that is printed pairs one device, within five minutes. `accord web pair` prints
     another one. The page can do what a shell can: others reach it only over TLS.
