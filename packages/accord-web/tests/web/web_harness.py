@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,7 @@ class Server:
         self.app = app
         self.devices = devices
         self.port = port
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        self.address = f"http://127.0.0.1:{port}"
 
     def pairing(self, role: Role = "full") -> str:
         return f"{self.address}/pair#{self.devices.new_code(role)}"
@@ -42,7 +39,10 @@ class Server:
 
 @asynccontextmanager
 async def serving(
-    port: int = 0, roots: tuple[Path, ...] = (), agents: tuple[str, ...] = ()
+    port: int = 0,
+    roots: tuple[Path, ...] = (),
+    agents: tuple[str, ...] = (),
+    origins: Sequence[str] = (),
 ) -> AsyncIterator[Server]:
     """Serve the sessions of the machine of the test."""
     devices = Devices(web_file())
@@ -51,7 +51,7 @@ async def serving(
     app = WebApp(
         Store(),
         devices,
-        Access(authenticate=lambda _: None),
+        Access(authenticate=lambda _: None, origins=origins),
         WebSettings(roots=roots, agents=agents),
     )
     stop, ready = Stop(), asyncio.Event()
