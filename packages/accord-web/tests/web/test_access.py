@@ -121,7 +121,8 @@ async def test_reported_addresses_do_not_change_the_limit_of_codes(server: Serve
 async def test_roles_may_do_no_more(server: Server, machine: Machine) -> None:
     async with open_session("fix", machine.work, agent=SCRIPT, decides=False) as shared:
         session = shared.record.id
-        for role, allowed in (("watch", ()), ("answer", ACTIONS[:3])):
+        roles: list[tuple[Role, tuple[str, ...]]] = [("watch", ()), ("answer", ACTIONS[:3])]
+        for role, allowed in roles:
             async with device(server, role, role) as phone:
                 for action in set(ACTIONS) - set(allowed):
                     sent = await phone.post(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from accord_terminal.conversation import ApiError
-from accord_web.devices import CODE_S, Devices
+from accord_web.devices import CODE_S, ROLES, Devices, Role
 
 
 class Time:
@@ -96,6 +96,6 @@ def test_names_are_unique_and_plain(devices: Devices) -> None:
     ("role", "may"),
     [("watch", [True, False, False]), ("answer", [True, True, False]), ("full", [True] * 3)],
 )
-def test_roles(devices: Devices, role: str, may: list[bool]) -> None:
-    device, _ = devices.pair(devices.new_code(role), "Phone")  # type: ignore[arg-type]
-    assert [device.may(wanted) for wanted in ("watch", "answer", "full")] == may  # type: ignore[arg-type]
+def test_roles(devices: Devices, role: Role, may: list[bool]) -> None:
+    device, _ = devices.pair(devices.new_code(role), "Phone")
+    assert [device.may(wanted) for wanted in ROLES] == may
